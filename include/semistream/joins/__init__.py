@@ -1,0 +1,1 @@
+"""The join algorithms: one loop, one front stage, one file per algorithm."""

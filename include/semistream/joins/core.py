@@ -1,0 +1,228 @@
+"""`SemiStreamJoin`: the loop every algorithm shares."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from semistream.errors import BudgetTooSmall, InputError
+from semistream.joins.disk_phase import DiskPhase, Surroundings, Waiting
+from semistream.joins.front_stage import FrontStage
+from semistream.joins.outputs import JoinOutput
+from semistream.keys import NO_MATCH, NULL_KEY, OK, Keys
+from semistream.sizes import format_bytes
+
+_MOST_ROWS, _FEWEST_ROWS = 1 << 15, 1 << 10
+
+
+@dataclass(slots=True)
+class _Backlog:
+    rows: pa.RecordBatch
+    keys: Keys | None = None
+    position: int = 0
+
+
+class SemiStreamJoin:
+    """Joins stream batches with a master, inside a byte budget.
+
+    `offer` takes tuples at any time; each `step` serves what the front stage can, fills the
+    window and does one bounded piece of disk work. `run` does both over an iterator, `drain`
+    finishes whatever is pending. Outputs come as `JoinOutput`s, in no particular order.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        disk: DiskPhase,
+        on: Sequence[tuple[str, str]],
+        *,
+        budget_bytes: int,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._around, self._disk, self._on = around, disk, tuple(on)
+        self._clock = clock
+        self._budget_bytes = budget_bytes
+        self._backlog: deque[_Backlog] = deque()
+        self._miss_ratio = 1.0
+        self.statistics = around.statistics
+
+    @property
+    def front_stage(self) -> FrontStage | None:
+        return self._around.front_stage
+
+    @property
+    def joined_schema(self) -> pa.Schema:
+        return self._around.emitter.joined_schema
+
+    @property
+    def unmatched_schema(self) -> pa.Schema:
+        return self._around.emitter.unmatched_schema
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is pending: another step would do nothing."""
+        return not self._backlog and not self._disk.pending
+
+    def offer(self, batch: pa.RecordBatch) -> None:
+        """Take stream tuples; they are worked on by the next steps."""
+        if not batch.schema.equals(self._around.stream_schema):
+            raise InputError(
+                f"a stream batch has other columns than the join was opened with: it has "
+                f"({_describe(batch.schema)}), expected ({_describe(self._around.stream_schema)})"
+            )
+        self.statistics.rows_in += batch.num_rows
+        self.statistics.rows_pending += batch.num_rows
+        if batch.num_rows:
+            self._backlog.append(_Backlog(batch))
+
+    def step(self) -> Iterator[JoinOutput]:
+        """One loop: the front stage, then the disk phase; yields what they finish."""
+        statistics = self.statistics
+        statistics.steps += 1
+        started = self._clock()
+        for outputs in (self._intake(), self._disk.step(statistics.steps)):
+            for output in outputs:
+                statistics.seconds += self._clock() - started
+                self._settle()
+                yield output
+                started = self._clock()
+        self._settle()
+        statistics.seconds += self._clock() - started
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[JoinOutput]:
+        """Join everything `batches` gives, then drain."""
+        for batch in batches:
+            self.offer(batch)
+            while self._backlog:
+                yield from self.step()
+        yield from self.drain()
+
+    def drain(self) -> Iterator[JoinOutput]:
+        """Finish all pending tuples; needs no new ones to arrive."""
+        while not self.is_idle:
+            yield from self.step()
+
+    def close(self) -> None:
+        self._around.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _settle(self) -> None:
+        """Bring the statistics up to date with what is held now."""
+        statistics, front = self.statistics, self.front_stage
+        statistics.rows_pending = (
+            statistics.rows_in
+            + statistics.rows_recovered
+            - statistics.rows_finished
+            - statistics.rows_shed
+        )
+        held = {"index": self._around.store.index_bytes, **self._disk.bytes_by_component()}
+        held["front_stage"] = 0 if front is None else front.nbytes
+        statistics.bytes_by_component = held
+        statistics.peak_bytes = max(statistics.peak_bytes, sum(held.values()))
+        if front is not None:
+            statistics.front_stage_rows = front.keys.used
+            statistics.front_stage_threshold = front.threshold
+
+    def _intake(self) -> Iterator[JoinOutput]:
+        """Serve the backlog until the disk phase has no room for another miss."""
+        while self._backlog:
+            entry = self._backlog[0]
+            if entry.keys is None:
+                names = [ours for ours, _ in self._on]
+                entry.keys = self._around.store.encode([entry.rows.column(name) for name in names])
+            stop = min(entry.position + self._chunk_rows(), entry.rows.num_rows)
+            taken, outputs = self._take(
+                entry.rows.slice(entry.position, stop - entry.position),
+                entry.keys.slice(entry.position, stop),
+            )
+            yield from outputs
+            entry.position += taken
+            if entry.position == entry.rows.num_rows:
+                self._backlog.popleft()
+            if entry.position < stop:
+                return
+
+    def _chunk_rows(self) -> int:
+        free = self.statistics.window_capacity - self.statistics.window_rows
+        return int(np.clip(1.2 * free / max(self._miss_ratio, 0.01), _FEWEST_ROWS, _MOST_ROWS))
+
+    def _take(self, rows: pa.RecordBatch, keys: Keys) -> tuple[int, Iterator[JoinOutput]]:
+        """Work on the first rows, as many as the disk phase has room for their misses."""
+        count = rows.num_rows
+        front = self.front_stage
+        heads = np.full(count, -1, np.int32)
+        absent = keys.status == NO_MATCH
+        usable = np.flatnonzero(keys.status == OK)
+        if front is not None and len(usable):
+            some = keys if len(usable) == count else keys.take(usable)
+            heads[usable], absent[usable] = front.probe(some)
+        wait = np.flatnonzero((heads < 0) & ~absent & (keys.status == OK))
+        missed = keys.take(wait)
+        first, last = self._around.store.locate(missed)
+        unlocated = wait[first < 0]
+        here = np.flatnonzero(first >= 0)
+        wait = wait[here]
+        waiting = Waiting(rows.take(pa.array(wait)), missed.take(here), first[here], last[here])
+        room = self._disk.room_for(waiting.rows) if len(wait) else 0
+        taken = count if room >= len(wait) else int(wait[room])
+        if room == 0 and len(wait) and taken == 0 and not self._disk.pending:
+            size = rows.slice(0, 1).nbytes
+            raise BudgetTooSmall(
+                f"a stream tuple of {format_bytes(size)} does not fit the window of a budget of "
+                f"{format_bytes(self._budget_bytes)}; give at least "
+                f"{format_bytes(self._budget_bytes + 4 * size)}",
+                smallest_bytes=self._budget_bytes + 4 * size,
+            )
+        self._miss_ratio += 0.2 * (len(wait) / count - self._miss_ratio)
+        absent[unlocated] = True
+        return taken, self._serve(
+            rows.slice(0, taken),
+            keys.status[:taken],
+            heads[:taken],
+            absent[:taken],
+            len(unlocated[unlocated < taken]),
+            waiting.slice(0, min(room, len(wait))),
+        )
+
+    def _serve(
+        self,
+        rows: pa.RecordBatch,
+        status: np.ndarray,
+        heads: np.ndarray,
+        absent: np.ndarray,
+        unlocated: int,
+        waiting: Waiting,
+    ) -> Iterator[JoinOutput]:
+        emitter, statistics, front = self._around.emitter, self.statistics, self.front_stage
+        hits = np.flatnonzero(heads >= 0)
+        if front is not None and len(hits):
+            owner, master = front.gather(heads[hits])
+            statistics.front_stage_hits += len(hits)
+            statistics.rows_matched += len(hits)
+            index = hits if owner is None else hits[owner]
+            yield from emitter.joined(rows.take(pa.array(index)), master)
+        nulls = np.flatnonzero(status == NULL_KEY)
+        yield from emitter.unmatched(rows.take(pa.array(nulls)), "null_key")
+        gone = np.flatnonzero(absent)
+        statistics.index_rejections += unlocated
+        statistics.front_stage_absent_hits += (
+            len(gone) - unlocated - int(np.count_nonzero(status == NO_MATCH))
+        )
+        yield from emitter.unmatched(rows.take(pa.array(gone)), "no_match")
+        if len(waiting.keys):
+            yield from self._disk.accept(waiting, statistics.steps)
+
+
+def _describe(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

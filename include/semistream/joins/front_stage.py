@@ -1,0 +1,260 @@
+"""The front stage: a tuple-level cache of master tuples, probed before the disk phase.
+
+Paper 000, section 3: tuples of the disk phase report how often each key was met; keys above a
+threshold enter, the least frequent leave, and the threshold moves by itself (down while there is
+room, up while evictions churn). Keys known to be absent have a share of their own. Two changes:
+frequencies outlive one visit to the disk (a count-min sketch), and they age, so that the cache
+follows when the hot keys move.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import ipc
+
+from semistream.errors import InputError
+from semistream.joins.key_table import KeyTable
+from semistream.kernels import tables
+from semistream.kernels.arrays import I32Array, I64Array, U64Array
+from semistream.keys import Keys
+from semistream.slab import RowSlab
+from semistream.statistics import JoinStatistics
+from semistream.stores.protocol import MasterRows, MasterStore
+
+_ABSENT_SHARE, _SKETCH_SHARE = 0.08, 0.06
+_AGE_AFTER = 24  # tuples per entry between two halvings
+_CODE, _CHECK, _WEIGHT, _KEY = "__code", "__check", "__weight", "__key"
+
+
+class FrontStage:
+    """Master tuples of the most frequent keys within `budget_bytes`."""
+
+    def __init__(
+        self, store: MasterStore, budget_bytes: int, statistics: JoinStatistics
+    ) -> None:
+        self._store, self._statistics = store, statistics
+        self.schema = pa.schema([store.schema.field(name) for name in store.columns])
+        self._budget_bytes = budget_bytes
+        fixed = RowSlab.slot_bytes(self.schema)
+        entry = KeyTable.entry_bytes(is_exact=store.is_exact)
+        arena_per_row = max(store.row_bytes - fixed, 0.0)
+        absent_bytes = int(budget_bytes * _ABSENT_SHARE)
+        width = max(1 << int(np.log2(max(budget_bytes * _SKETCH_SHARE / 8, 16))), 16)
+        rest = budget_bytes - absent_bytes - 8 * width
+        capacity = max(int(rest / (fixed + entry + 4 + arena_per_row * 1.05)), 1)
+        arena = max(rest - capacity * (fixed + entry + 4), 0)
+        self.keys = KeyTable(capacity, is_exact=store.is_exact)
+        self.absent = KeyTable(max(absent_bytes // entry, 1), is_exact=store.is_exact)
+        self._slab = RowSlab(self.schema, capacity, arena)
+        self._following = np.full(capacity, -1, np.int32)
+        self._counters = np.zeros((2, width), np.float32)
+        self._seen = 0
+        self.threshold = 1.0
+
+    @property
+    def nbytes(self) -> int:
+        held = self.keys.nbytes + self.absent.nbytes + self._slab.nbytes
+        return held + self._following.nbytes + self._counters.nbytes
+
+    def probe(self, keys: Keys) -> tuple[I32Array, np.ndarray]:
+        """The entry of each key's master tuples (-1: not here), and which keys are absent."""
+        self._tick(len(keys))
+        heads = self.keys.probe(keys.codes, keys.checks)
+        if not self.absent.used:
+            return heads, np.zeros(len(keys), np.bool_)
+        return heads, self.absent.probe(keys.codes, keys.checks) >= 0
+
+    def gather(self, heads: I32Array) -> tuple[np.ndarray | None, pa.RecordBatch]:
+        """The master tuples of entries: which entry each belongs to (None: one each), and rows."""
+        if self._store.is_unique:
+            return None, self._slab.gather(heads)
+        counts = np.empty(len(heads), np.int64)
+        tables.chain_lengths(heads, self._following, counts)
+        slots = np.empty(int(counts.sum()), np.int32)
+        tables.walk_chains(heads, self._following, slots)
+        return np.repeat(np.arange(len(heads)), counts), self._slab.gather(slots)
+
+    def consider(self, master: MasterRows, low: I64Array, high: I64Array) -> None:
+        """Offer the keys that tuples have just met: one (low, high) range of rows per tuple."""
+        met = high > low
+        if self._store.has_straddling_keys:
+            # A key at the edge of its partition may go on in the next: only whole keys enter.
+            edges = master.bounds
+            met &= ~np.isin(low, edges) & ~np.isin(high, edges)
+        starts, index, counts = np.unique(low[met], return_index=True, return_counts=True)
+        if not len(starts):
+            return
+        stops = high[met][index]
+        estimates = self._record(master.codes[starts], counts)
+        order = np.flatnonzero(estimates >= self.threshold)
+        order = order[np.argsort(-estimates[order], kind="stable")]
+        # One observation may fill at most a tenth of the cache: the rest comes back if it matters.
+        order = order[: max(self.keys.capacity // 10, 16)]
+        self._admit(master, starts[order], stops[order], estimates[order])
+
+    def note_absent(self, codes: U64Array, checks: U64Array | None) -> None:
+        """Remember keys that the master does not have."""
+        codes, index, counts = np.unique(codes, return_index=True, return_counts=True)
+        if not len(codes):
+            return
+        checks = None if checks is None else checks[index]
+        estimates = self._record(codes, counts)
+        fresh = np.flatnonzero(~self.absent.has(codes, checks))
+        fresh = fresh[np.argsort(-estimates[fresh], kind="stable")][: self.absent.capacity]
+        short = len(fresh) - self.absent.free_count
+        if short > 0:
+            victims = self.absent.lightest(short)
+            self.absent.forget(victims)
+            self.absent.give_back(victims)
+            fresh = fresh[: self.absent.free_count]
+        entries = self.absent.take(len(fresh))
+        picked = None if checks is None else checks[fresh]
+        self.absent.insert(entries, codes[fresh], picked, estimates[fresh])
+
+    def _admit(
+        self, master: MasterRows, starts: I64Array, stops: I64Array, estimates: np.ndarray
+    ) -> None:
+        checks = None if master.checks is None else master.checks[starts]
+        new = ~self.keys.has(master.codes[starts], checks)
+        starts, stops, estimates = starts[new], stops[new], estimates[new]
+        if not len(starts):
+            return
+        sizes = self._arena_of(master, starts, stops)
+        fits = self._make_room(stops - starts, sizes, estimates)
+        starts, stops, estimates = starts[:fits], stops[:fits], estimates[:fits]
+        if not fits:
+            return
+        lengths = stops - starts
+        first = np.cumsum(lengths) - lengths
+        rows = np.repeat(starts - first, lengths) + np.arange(int(lengths.sum()))
+        slots = self.keys.take(len(rows))
+        self._slab.put(slots, master.rows.take(pa.array(rows)))
+        # Rows of one key form a chain, in the order they came.
+        self._following[slots[:-1]] = slots[1:]
+        self._following[slots[np.cumsum(lengths) - 1]] = -1
+        checks = None if master.checks is None else master.checks[starts]
+        self.keys.insert(slots[first], master.codes[starts], checks, estimates)
+        self._statistics.admissions += fits
+
+    def _arena_of(self, master: MasterRows, starts: I64Array, stops: I64Array) -> I64Array:
+        sums = np.concatenate(([0], np.cumsum(RowSlab.arena_sizes(master.rows))))
+        sizes: I64Array = sums[stops] - sums[starts]
+        return sizes
+
+    def _make_room(self, rows: I64Array, sizes: I64Array, estimates: np.ndarray) -> int:
+        """Evict lighter keys until as many candidates as possible fit; how many do."""
+        need_rows, need_bytes = np.cumsum(rows), np.cumsum(sizes)
+        evicted = 0
+        while True:
+            fits = min(
+                int(np.searchsorted(need_rows, self.keys.free_count, side="right")),
+                int(np.searchsorted(need_bytes, self._slab.free_arena_bytes, side="right")),
+            )
+            if fits == len(rows):
+                break
+            victims = self.keys.lightest(max(len(rows) - fits, 8))
+            # A candidate must beat the one it displaces, or the two would swap for ever.
+            rivals = estimates[fits : fits + len(victims)]
+            beaten = self.keys.weight[victims[: len(rivals)]] < rivals
+            victims = victims[: len(rivals)][beaten]
+            if not len(victims):
+                break
+            self._evict(victims)
+            evicted += len(victims)
+        self._move_threshold(evicted, fits == len(rows))
+        return fits
+
+    def _move_threshold(self, evicted: int, had_room: bool) -> None:
+        if evicted > self.keys.capacity // 50:
+            self.threshold = min(self.threshold * 1.1, 1e6)
+        elif not evicted and had_room:
+            self.threshold = max(self.threshold * 0.9, 1.0)
+
+    def _evict(self, heads: I32Array) -> None:
+        counts = np.empty(len(heads), np.int64)
+        tables.chain_lengths(heads, self._following, counts)
+        slots = np.empty(int(counts.sum()), np.int32)
+        tables.walk_chains(heads, self._following, slots)
+        self.keys.forget(heads)
+        self._slab.clear(slots)
+        self._following[slots] = -1
+        self.keys.give_back(slots)
+        self._statistics.evictions += len(heads)
+
+    def _record(self, codes: U64Array, counts: np.ndarray) -> np.ndarray:
+        estimates = np.empty(len(codes), np.float32)
+        tables.record(codes, counts.astype(np.float32), self._counters, estimates)
+        return estimates
+
+    def _tick(self, rows: int) -> None:
+        self._seen += rows
+        if self._seen >= _AGE_AFTER * self.keys.capacity:
+            self._seen = 0
+            self.keys.age()
+            self.absent.age()
+            self._counters *= np.float32(0.5)
+
+    def save(self, path: str | Path) -> int:
+        """Write the cached rows with their weights to `path`; how many keys."""
+        heads = np.flatnonzero(np.isfinite(self.keys.weight)).astype(np.int32)
+        heads = heads[np.argsort(-self.keys.weight[heads], kind="stable")]
+        owner, rows = self.gather(heads)
+        owner = np.arange(len(heads)) if owner is None else owner
+        batch = rows.append_column(_KEY, pa.array(owner, pa.int64()))
+        batch = batch.append_column(_CODE, pa.array(self.keys.code[heads][owner]))
+        checks = self.keys.check[heads][owner] if len(self.keys.check) else np.zeros(0, np.uint64)
+        if len(self.keys.check):
+            batch = batch.append_column(_CHECK, pa.array(checks))
+        batch = batch.append_column(_WEIGHT, pa.array(self.keys.weight[heads][owner]))
+        facts = {"semistream": json.dumps(self._identity())}
+        temporary = Path(f"{path}.tmp")
+        schema = batch.schema.with_metadata(facts)
+        with pa.OSFile(str(temporary), "wb") as sink, ipc.new_file(sink, schema) as writer:
+            writer.write_batch(batch.cast(schema))
+        temporary.replace(path)
+        return len(heads)
+
+    def warm(self, path: str | Path) -> int:
+        """Load what `save` wrote, the most frequent keys first, as far as they fit; how many."""
+        try:
+            with pa.OSFile(str(path), "rb") as source:
+                table = ipc.open_file(source).read_all()
+        except (OSError, pa.ArrowInvalid) as error:
+            raise InputError(f"cannot warm the front stage from {path}: {error}") from None
+        found = json.loads((table.schema.metadata or {}).get(b"semistream", b"{}"))
+        if found != self._identity():
+            raise InputError(
+                f"{path} was saved for another master, version, key or selection ({found}); "
+                f"this join has {self._identity()}: save a new one"
+            )
+        batch = table.combine_chunks().to_batches()
+        if not batch:
+            return 0
+        rows = batch[0]
+        owner = rows.column(_KEY).to_numpy()
+        starts = np.flatnonzero(np.concatenate(([True], owner[1:] != owner[:-1])))
+        stops = np.append(starts[1:], len(owner))
+        checks = rows.column(_CHECK).to_numpy() if _CHECK in rows.schema.names else None
+        master = MasterRows(
+            np.zeros(1, np.int64),
+            np.array([0, len(owner)]),
+            rows.column(_CODE).to_numpy(),
+            checks,
+            rows.select(self.schema.names),
+        )
+        before = self._statistics.admissions
+        self._admit(master, starts, stops, rows.column(_WEIGHT).to_numpy()[starts])
+        return self._statistics.admissions - before
+
+    def _identity(self) -> dict[str, object]:
+        store = self._store
+        return {
+            "master": store.name,
+            "version": store.version,
+            "key": list(store.key),
+            "columns": list(store.columns),
+        }

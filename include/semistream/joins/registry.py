@@ -1,0 +1,132 @@
+"""Algorithms by name. A new one is a file with a `@algorithm` function; nothing else changes."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from semistream.budget import BudgetSplit, split_budget
+from semistream.errors import InputError, unknown_name
+from semistream.joins.core import SemiStreamJoin
+from semistream.joins.disk_phase import DiskPhase, Surroundings
+from semistream.joins.front_stage import FrontStage
+from semistream.joins.lookup import LookUp
+from semistream.joins.outputs import Emitter, How, master_columns
+from semistream.row_sizes import fixed_width
+from semistream.sizes import parse_bytes
+from semistream.statistics import JoinStatistics
+from semistream.stores.protocol import MasterStore, check_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a caller may tune; None leaves the choice to the algorithm."""
+
+    front_share: float | None = None
+    pinned_share: float | None = None
+    lookup: LookUp | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """A name, how it splits the budget, and how it makes its disk phase."""
+
+    name: str
+    summary: str
+    make_disk_phase: Callable[[Surroundings, BudgetSplit, Options], DiskPhase]
+    front_share: float = 0.0
+    pinned_share: float = 0.0
+
+
+_ALGORITHMS: dict[str, Algorithm] = {}
+
+
+def algorithm(
+    name: str, summary: str, *, front_share: float = 0.0, pinned_share: float = 0.0
+) -> Callable[
+    [Callable[[Surroundings, BudgetSplit, Options], DiskPhase]],
+    Callable[[Surroundings, BudgetSplit, Options], DiskPhase],
+]:
+    """Register the decorated maker of a disk phase as algorithm `name`."""
+
+    def register(
+        make: Callable[[Surroundings, BudgetSplit, Options], DiskPhase],
+    ) -> Callable[[Surroundings, BudgetSplit, Options], DiskPhase]:
+        _ALGORITHMS[name] = Algorithm(name, summary, make, front_share, pinned_share)
+        return make
+
+    return register
+
+
+def algorithms() -> dict[str, Algorithm]:
+    """Every registered algorithm, by name."""
+    if not _ALGORITHMS:
+        import semistream.joins as package
+
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"semistream.joins.{module.name}")
+    return dict(sorted(_ALGORITHMS.items()))
+
+
+def open_join(
+    store: MasterStore,
+    stream_schema: pa.Schema,
+    on: Sequence[tuple[str, str]],
+    *,
+    algorithm: str = "chybridjoin",
+    memory: str | int = "64MB",
+    how: How = "inner",
+    select: Sequence[str] | None = None,
+    options: Options | None = None,
+) -> SemiStreamJoin:
+    """A join of a stream of `stream_schema` with `store`, ready for tuples.
+
+    `on` pairs stream columns with master columns; the master columns must be the store's key.
+    `memory` bounds everything the join holds. `select` names the master columns to bring (None:
+    all but key columns that have the stream's name). A master column whose name the stream
+    already has gets the suffix `_master`.
+    """
+    known = algorithms()
+    if algorithm not in known:
+        raise unknown_name("algorithm", algorithm, known)
+    chosen, options = known[algorithm], options or Options()
+    pairs = _paired_with_key(store, on)
+    check_columns(stream_schema, [ours for ours, _ in pairs], where="the stream")
+    store.require([stream_schema.field(ours).type for ours, _ in pairs], pairs)
+    store = store.select(master_columns(store.schema, select, pairs))
+    budget = parse_bytes(memory)
+    front_share = chosen.front_share if options.front_share is None else options.front_share
+    split = split_budget(
+        budget,
+        index_bytes=store.index_bytes + 8 * store.partition_count,
+        partition_bytes=store.partition_bytes,
+        front_share=front_share if chosen.front_share else 0.0,
+        pinned_share=chosen.pinned_share if options.pinned_share is None else options.pinned_share,
+    )
+    statistics = JoinStatistics(algorithm, budget, store.row_count)
+    front = FrontStage(store, split.front_stage, statistics) if split.front_stage else None
+    master_schema = pa.schema([store.schema.field(name) for name in store.columns])
+    stream_width = sum(fixed_width(field.type) or 32 for field in stream_schema)
+    emitter = Emitter(
+        stream_schema, master_schema, how, statistics, stream_width + store.row_bytes
+    )
+    around = Surroundings(store, emitter, statistics, front, stream_schema)
+    disk = chosen.make_disk_phase(around, split, options)
+    return SemiStreamJoin(around, disk, pairs, budget_bytes=budget)
+
+
+def _paired_with_key(
+    store: MasterStore, on: Sequence[tuple[str, str]]
+) -> tuple[tuple[str, str], ...]:
+    by_master = {theirs: ours for ours, theirs in on}
+    if len(by_master) != len(on) or set(by_master) != set(store.key):
+        given = ", ".join(theirs for _, theirs in on)
+        raise InputError(
+            f"the join's master columns ({given}) are not the key of master {store.name!r} "
+            f"({', '.join(store.key)}): join on exactly these"
+        )
+    return tuple((by_master[theirs], theirs) for theirs in store.key)

@@ -1,0 +1,19 @@
+"""X-HYBRIDJOIN: HYBRIDJOIN with a pinned part of the disk buffer (paper 003)."""
+
+from __future__ import annotations
+
+from semistream.budget import BudgetSplit
+from semistream.joins.disk_phase import Surroundings
+from semistream.joins.hybrid_phase import HybridPhase
+from semistream.joins.pinned import PinnedPartitions
+from semistream.joins.registry import Options, algorithm
+
+_SWAPPABLE_SHARE = 0.25
+
+
+@algorithm("xhybridjoin", "HYBRIDJOIN with the busiest partitions pinned", pinned_share=0.3)
+def xhybridjoin(around: Surroundings, split: BudgetSplit, options: Options) -> HybridPhase:
+    partition_bytes = max(around.store.partition_bytes, 1)
+    swappable = max(int(split.disk_buffer * _SWAPPABLE_SHARE), 2 * partition_bytes)
+    pinned = PinnedPartitions(around.store, (split.disk_buffer - swappable) // 2)
+    return HybridPhase(around, split.window, swappable, lookup=options.lookup, pinned=pinned)

@@ -1,0 +1,177 @@
+"""Prepared statements over a pymysql connection, with replies as raw bytes.
+
+pymysql speaks MySQL's text protocol and builds a Python object per value. This session keeps
+pymysql's handshake, authentication and TLS, and adds the binary protocol: parameters travel beside
+the statement (nothing is ever pasted into SQL), floats keep every bit, and rows stay bytes until
+`decode` turns whole columns into Arrow. It leans on four private parts of pymysql that have kept
+their names since 2013: `_execute_command`, `_read_packet`, `_write_bytes` and `_rfile`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymysql
+from pymysql.constants import CR
+
+from semistream.kernels.arrays import I64Array, U8Array
+from semistream.stores.mysql import packets
+
+_PREPARE, _EXECUTE, _CLOSE = 0x16, 0x17, 0x19
+_STATEMENTS = 48  # kept prepared on each connection
+# Requests sent ahead of their replies must fit the kernel's buffers: were the server to stop
+# reading because we do not read its rows yet, neither side would ever go on.
+_AHEAD_BYTES, _AHEAD_REQUESTS = 32 << 10, 32
+_FIRST_BUFFER_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """Values for the `?` of a statement, none of them NULL: two type bytes each, and the values."""
+
+    types: bytes = b""
+    values: bytes = b""
+
+    def __add__(self, other: Params) -> Params:
+        return Params(self.types + other.types, self.values + other.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    sql: str
+    params: Params = Params()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Rows of one request: `starts` are places in `data`, which replies may share."""
+
+    data: U8Array
+    starts: I64Array
+    kinds: U8Array  # per result column: type and low byte of flags
+
+
+class Session:
+    """One connection. Not for two threads at a time; unusable after any error."""
+
+    def __init__(self, connection: pymysql.Connection[Any]) -> None:
+        self._connection: Any = connection
+        self._statements: OrderedDict[str, tuple[int, int]] = OrderedDict()
+
+    @property
+    def server_version(self) -> str:
+        return str(self._connection.get_server_info())
+
+    def close(self) -> None:
+        """End the connection without waiting for the server, which may not be there any more."""
+        self._connection._force_close()
+
+    def rows(self, sql: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Rows as Python values, for the few small questions about tables and settings."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql, tuple(args))
+            return list(cursor.fetchall())
+
+    def run(self, requests: Sequence[Request]) -> list[Reply]:
+        """All replies, complete, or an error and none: one round trip for many requests.
+
+        Holds the bytes of all rows; decoding them takes about as much again.
+        """
+        replies: list[Reply] = []
+        for batch in self._batches(requests):
+            replies += self._exchange(batch)
+        return replies
+
+    def _batches(self, requests: Sequence[Request]) -> list[list[tuple[bytes, int]]]:
+        batches: list[list[tuple[bytes, int]]] = []
+        ahead = _AHEAD_BYTES
+        for request in requests:
+            statement, columns = self._prepare(request.sql)
+            packet = _execute_packet(statement, request.params)
+            ahead += len(packet)
+            if ahead > _AHEAD_BYTES or len(batches[-1]) == _AHEAD_REQUESTS:
+                batches.append([])
+                ahead = len(packet)
+            batches[-1].append((packet, columns))
+        return batches
+
+    def _prepare(self, sql: str) -> tuple[int, int]:
+        found = self._statements.get(sql)
+        if found is not None:
+            self._statements.move_to_end(sql)
+            return found
+        if len(self._statements) == _STATEMENTS:
+            _, (oldest, _) = self._statements.popitem(last=False)
+            self._connection._execute_command(_CLOSE, struct.pack("<I", oldest))
+        self._connection._execute_command(_PREPARE, sql)
+        reply = self._connection._read_packet().get_all_data()
+        statement, columns, parameters = struct.unpack_from("<IHH", reply, 1)
+        for count in (parameters, columns):
+            for _ in range(count + 1 if count else 0):  # and an end-of-list packet
+                self._connection._read_packet()
+        self._statements[sql] = statement, columns
+        return statement, columns
+
+    def _exchange(self, batch: list[tuple[bytes, int]]) -> list[Reply]:
+        self._connection._write_bytes(b"".join(packet for packet, _ in batch))
+        data = np.empty(_FIRST_BUFFER_BYTES, np.uint8)
+        at = end = 0
+        cut: list[tuple[I64Array, U8Array]] = []
+        for _, columns in batch:
+            state = np.zeros(packets.STATE_SIZE, np.int64)
+            kinds = np.zeros((columns, 2), np.uint8)
+            starts = np.empty(1024, np.int64)
+            while True:
+                at, why = packets.cut_reply(data, at, end, state, kinds, starts)
+                if why == packets.DONE:
+                    break
+                if why == packets.FAILED:
+                    place, length = state[packets.PAYLOAD], state[packets.PAYLOAD_BYTES]
+                    self._fail(data[place : place + length].tobytes())
+                if why == packets.FULL:
+                    starts = _longer(starts, len(starts))
+                    continue
+                if end == len(data):
+                    data = _longer(data, end)
+                end += self._receive(data[end:])
+            cut.append((starts[: state[packets.ROWS]], kinds))
+        return [Reply(data, starts, kinds) for starts, kinds in cut]
+
+    def _receive(self, free: U8Array) -> int:
+        try:
+            count = int(self._connection._rfile.readinto1(memoryview(free)))
+        except OSError as error:
+            self.close()
+            message = f"Lost connection to MySQL server during query ({error})"
+            raise pymysql.OperationalError(CR.CR_SERVER_LOST, message) from error
+        if count == 0:
+            self.close()
+            message = "Lost connection to MySQL server during query"
+            raise pymysql.OperationalError(CR.CR_SERVER_LOST, message)
+        return count
+
+    def _fail(self, payload: bytes) -> None:
+        # Replies to later requests of the batch may still come: nobody may read on from here.
+        self.close()
+        pymysql.err.raise_mysql_exception(payload)
+
+
+def _execute_packet(statement: int, params: Params) -> bytes:
+    count = len(params.types) // 2
+    body = struct.pack("<BIBI", _EXECUTE, statement, 0, 1)
+    if count:
+        body += bytes((count + 7) // 8) + b"\x01" + params.types + params.values
+    if len(body) >= 0xFFFFFF:
+        raise ValueError(f"a request of {len(body)} bytes does not fit one packet")
+    return struct.pack("<I", len(body)) + body
+
+
+def _longer(array: Any, used: int) -> Any:
+    longer = np.empty(2 * len(array), array.dtype)
+    longer[:used] = array[:used]
+    return longer
