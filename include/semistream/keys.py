@@ -191,7 +191,7 @@ def _fits_a_word(type_: pa.DataType) -> bool:
 
 
 def _is_bytes(type_: pa.DataType) -> bool:
-    return (
+    return bool(
         pat.is_string(type_)
         or pat.is_large_string(type_)
         or pat.is_string_view(type_)

@@ -21,7 +21,7 @@ def fixed_width(type_: pa.DataType) -> int | None:
 
 def is_bytes_like(type_: pa.DataType) -> bool:
     """Strings and binary with 32- or 64-bit offsets."""
-    return (
+    return bool(
         pat.is_string(type_)
         or pat.is_binary(type_)
         or pat.is_large_string(type_)

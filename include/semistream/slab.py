@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as pat
 
-from semistream.keys import plain_array
 from semistream.kernels.arrays import I32Array, I64Array
 from semistream.kernels.gathering import compact, gather_bytes, gather_offsets, put_bytes
+from semistream.keys import plain_array
 from semistream.row_sizes import fixed_width, is_bytes_like
 
 
@@ -210,7 +210,7 @@ class _FixedColumn:
 
 
 class _Arena:
-    """Bytes shared by the variable-width columns of a slab; compacted when the tail hits the end."""
+    """Bytes shared by the variable-width columns of a slab; compacted when it is full."""
 
     def __init__(self, size: int) -> None:
         self.bytes = np.zeros(size, np.uint8)

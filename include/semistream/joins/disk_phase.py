@@ -54,8 +54,11 @@ class DiskPhase(Protocol):
     def pending(self) -> int: ...
     def room_for(self, rows: pa.RecordBatch) -> int:
         """How many of the first rows can be accepted now."""
+
     def accept(self, waiting: Waiting, step: int) -> Iterator[JoinOutput]:
         """Take tuples that there is room for."""
+
     def step(self, step: int) -> Iterator[JoinOutput]:
         """Finish some pending tuples; at least one if any is pending."""
+
     def bytes_by_component(self) -> dict[str, int]: ...

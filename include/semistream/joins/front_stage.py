@@ -33,9 +33,7 @@ _CODE, _CHECK, _WEIGHT, _KEY = "__code", "__check", "__weight", "__key"
 class FrontStage:
     """Master tuples of the most frequent keys within `budget_bytes`."""
 
-    def __init__(
-        self, store: MasterStore, budget_bytes: int, statistics: JoinStatistics
-    ) -> None:
+    def __init__(self, store: MasterStore, budget_bytes: int, statistics: JoinStatistics) -> None:
         self._store, self._statistics = store, statistics
         self.schema = pa.schema([store.schema.field(name) for name in store.columns])
         self._budget_bytes = budget_bytes

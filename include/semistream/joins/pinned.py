@@ -37,9 +37,7 @@ class PinnedPartitions:
         held = 0 if self._rows is None else self._rows.nbytes
         return held + self._arrivals.nbytes + self._group.nbytes
 
-    def join(
-        self, waiting: Waiting, around: Surroundings
-    ) -> tuple[Waiting, Iterator[JoinOutput]]:
+    def join(self, waiting: Waiting, around: Surroundings) -> tuple[Waiting, Iterator[JoinOutput]]:
         """The tuples that must wait for the disk, and the outputs of the others."""
         np.add.at(self._arrivals, waiting.first, np.float32(1))
         self._learned += len(waiting.first)

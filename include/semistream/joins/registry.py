@@ -111,9 +111,7 @@ def open_join(
     front = FrontStage(store, split.front_stage, statistics) if split.front_stage else None
     master_schema = pa.schema([store.schema.field(name) for name in store.columns])
     stream_width = sum(fixed_width(field.type) or 32 for field in stream_schema)
-    emitter = Emitter(
-        stream_schema, master_schema, how, statistics, stream_width + store.row_bytes
-    )
+    emitter = Emitter(stream_schema, master_schema, how, statistics, stream_width + store.row_bytes)
     around = Surroundings(store, emitter, statistics, front, stream_schema)
     disk = chosen.make_disk_phase(around, split, options)
     return SemiStreamJoin(around, disk, pairs, budget_bytes=budget)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from semistream.keys import Keys
 from semistream.kernels import pending
 from semistream.kernels.arrays import I32Array, I64Array
 from semistream.kernels.matching import match_chains
+from semistream.keys import Keys
 from semistream.slab import RowSlab
 from semistream.stores.protocol import MasterRows
 

@@ -24,8 +24,8 @@ def _lower(codes, checks, code, check, low, high):  # type: ignore[no-untyped-de
 def _run_end(codes, checks, at, high):  # type: ignore[no-untyped-def]
     """The end of the run of rows equal to row `at`, by doubling steps."""
     end = at + 1
-    while end < high and codes[end] == codes[at] and (
-        len(checks) == 0 or checks[end] == checks[at]
+    while (
+        end < high and codes[end] == codes[at] and (len(checks) == 0 or checks[end] == checks[at])
     ):
         end += 1
     return end

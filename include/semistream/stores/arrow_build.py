@@ -15,8 +15,8 @@ from pyarrow import fs, ipc
 from pyarrow import types as pat
 
 from semistream.errors import InputError
-from semistream.keys import OK, KeyCodec, plain_array
 from semistream.kernels.arrays import F32Array, U64Array
+from semistream.keys import OK, KeyCodec, plain_array
 from semistream.row_sizes import row_sizes
 from semistream.stores.arrow_format import (
     ALIGNMENT,
@@ -301,9 +301,7 @@ def _write_facts(
             [len(each) for each in writer.hot_codes],
         )
         order = np.argsort(codes)
-        small_files[HOT] = _ipc_bytes(
-            pa.table([codes[order], numbers[order]], schema=HOT_SCHEMA)
-        )
+        small_files[HOT] = _ipc_bytes(pa.table([codes[order], numbers[order]], schema=HOT_SCHEMA))
     fingerprint = hashlib.sha256(small_files[INDEX] + schema.serialize().to_pybytes())
     manifest = Manifest(
         format=FORMAT,

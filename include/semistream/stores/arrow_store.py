@@ -13,8 +13,8 @@ import xxhash
 from pyarrow import fs, ipc
 
 from semistream.errors import InputError, StoreCorrupt, StoreUnavailable
-from semistream.keys import KeyCodec, Keys
 from semistream.kernels.arrays import I64Array, U64Array
+from semistream.keys import KeyCodec, Keys
 from semistream.stores.arrow_format import DATA, HOT, INDEX, MANIFEST, Manifest
 from semistream.stores.external_sort import CHECK, CODE
 from semistream.stores.filesystem import resolve

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +87,7 @@ class ExternalSort:
         cuts = np.searchsorted(ends, np.arange(chunk_bytes, ends[-1], chunk_bytes)) + 1
         edges = np.unique(np.concatenate(([0], cuts, [run.num_rows])))
         with pa.OSFile(str(path), "wb") as sink, ipc.new_file(sink, run.schema) as writer:
-            for start, stop in zip(edges[:-1], edges[1:], strict=True):
+            for start, stop in pairwise(edges):
                 writer.write_batch(run.slice(start, stop - start))
         self._runs.append(path)
 

@@ -15,16 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from semistream.errors import InputError
-from semistream.keys import Keys
 from semistream.kernels.arrays import I64Array, U64Array
+from semistream.keys import Keys
 
 
 @dataclass(frozen=True, slots=True)
 class MasterRows:
     """Master tuples in memory, grouped by the partition they came from.
 
-    Rows ascend by code, then check, within each group; group g is rows `bounds[g]` to `bounds[g + 1]` and came from
-    `partitions[g]`. Rows with a NULL in their key are never part of it: they cannot match.
+    Rows ascend by code, then check, within each group; group g is rows `bounds[g]` to
+    `bounds[g + 1]` and came from `partitions[g]`. Rows with a NULL in their key are never part of it: they cannot match.
     """
 
     partitions: I64Array
@@ -50,53 +50,69 @@ class MasterStore(Protocol):
     @property
     def version(self) -> str:
         """Changes whenever the content may have changed."""
+
     @property
     def schema(self) -> pa.Schema:
         """All columns of the master, selected or not."""
+
     @property
     def key(self) -> tuple[str, ...]: ...
     @property
     def columns(self) -> tuple[str, ...]:
         """The selected columns, in the order `MasterRows.rows` has them."""
+
     @property
     def row_count(self) -> int:
         """Rows that can match (those without NULL in the key)."""
+
     @property
     def row_bytes(self) -> float:
         """Average bytes of a row of the selected columns in memory."""
+
     @property
     def partition_count(self) -> int: ...
     @property
     def partition_bytes(self) -> int:
         """Bytes the largest partition takes in memory while it is read."""
+
     @property
     def index_bytes(self) -> int:
         """Bytes the store holds as long as it is open."""
+
     @property
     def is_exact(self) -> bool:
         """Equal codes are equal keys, and `checks` is None everywhere."""
+
     @property
     def is_unique(self) -> bool:
         """No key has two rows; False when not known."""
+
     @property
     def has_straddling_keys(self) -> bool:
         """Some key's rows lie in more than one partition; True when not known."""
 
     def require(self, types: Sequence[pa.DataType], pairs: Sequence[tuple[str, str]]) -> None:
         """Refuse stream key types that cannot be compared with the master's without loss."""
+
     def encode(self, columns: Sequence[pa.Array]) -> Keys:
         """Codes of stream keys, by this store's idea of equality."""
+
     def locate(self, keys: Keys) -> tuple[I64Array, I64Array]:
         """First and last partition that may hold each key; -1 and -1 when surely none does."""
+
     def read(self, partitions: Sequence[int] | np.ndarray) -> MasterRows:
         """The rows of these partitions (ascending, distinct), one group each."""
+
     def fetch(self, keys: Keys, limit_bytes: int) -> Iterator[MasterRows]:
         """All rows of these (distinct, OK) keys, in pieces of about `limit_bytes`; a piece may
         hold further rows."""
+
     def scan(self, start: int = 0) -> Iterator[MasterRows]:
         """Every partition once, from `start` to the last and on from 0, sequentially."""
+
     def select(self, columns: Sequence[str] | None) -> MasterStore:
         """The same master reading only `columns` (None: all of them)."""
+
     def close(self) -> None: ...
 
 
