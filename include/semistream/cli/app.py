@@ -13,10 +13,12 @@ from rich.console import Console
 from semistream.errors import InputError, SemistreamError
 
 # typer.BadParameter is the public end of the family of usage errors; this is its root.
-_UsageError = typer.BadParameter.__mro__[1]
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+_HELP = "Join a fast stream with a master too big for memory, inside a byte budget."
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=_HELP
 )
 
 
@@ -25,7 +27,8 @@ def run() -> int:
     try:
         result = typer.main.get_command(app).main(standalone_mode=False)
     except _UsageError as error:
-        print(f"semistream: {error}", file=sys.stderr)
+        if str(error):
+            print(f"semistream: {error}", file=sys.stderr)
         return 2
     except typer.Abort:
         print("semistream: interrupted", file=sys.stderr)

@@ -15,6 +15,9 @@ from semistream.errors import BudgetTooSmall, InputError
 from semistream.joins.disk_phase import DiskPhase, Surroundings, Waiting
 from semistream.joins.front_stage import FrontStage
 from semistream.joins.outputs import JoinOutput
+from semistream.joins.shed_store import ShedStore
+from semistream.joins.shedding import Shedding
+from semistream.kernels.arrays import I64Array
 from semistream.keys import NO_MATCH, NULL_KEY, OK, Keys
 from semistream.sizes import format_bytes
 
@@ -24,6 +27,7 @@ _MOST_ROWS, _FEWEST_ROWS = 1 << 15, 1 << 10
 @dataclass(slots=True)
 class _Backlog:
     rows: pa.RecordBatch
+    tags: I64Array | None = None
     keys: Keys | None = None
     position: int = 0
 
@@ -43,6 +47,7 @@ class SemiStreamJoin:
         on: Sequence[tuple[str, str]],
         *,
         budget_bytes: int,
+        shedding: Shedding | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._around, self._disk, self._on = around, disk, tuple(on)
@@ -50,6 +55,13 @@ class SemiStreamJoin:
         self._budget_bytes = budget_bytes
         self._backlog: deque[_Backlog] = deque()
         self._miss_ratio = 1.0
+        self._shedding = shedding
+        self._shed_store = around.shed_store
+        self._backlog_rows = 0
+        self._last_loop = 0  # tuples the disk phase finished in the last step
+        if self._shed_store is not None:
+            left = self._shed_store.outstanding
+            around.statistics.rows_recovered = around.statistics.rows_shed = left
         self.statistics = around.statistics
 
     @property
@@ -67,7 +79,8 @@ class SemiStreamJoin:
     @property
     def is_idle(self) -> bool:
         """Nothing is pending: another step would do nothing."""
-        return not self._backlog and not self._disk.pending
+        has_shed = self._shed_store is not None and self._shed_store.has_unloaded
+        return not self._backlog and not self._disk.pending and not has_shed
 
     def offer(self, batch: pa.RecordBatch) -> None:
         """Take stream tuples; they are worked on by the next steps."""
@@ -80,13 +93,16 @@ class SemiStreamJoin:
         self.statistics.rows_pending += batch.num_rows
         if batch.num_rows:
             self._backlog.append(_Backlog(batch))
+            self._backlog_rows += batch.num_rows
 
     def step(self) -> Iterator[JoinOutput]:
         """One loop: the front stage, then the disk phase; yields what they finish."""
         statistics = self.statistics
         statistics.steps += 1
         started = self._clock()
-        for outputs in (self._intake(), self._disk.step(statistics.steps)):
+        if self._shedding is not None and self._shedding.auto_acknowledge:
+            self.acknowledge()
+        for outputs in (self._balance_load(), self._intake(), self._disk_step()):
             for output in outputs:
                 statistics.seconds += self._clock() - started
                 self._settle()
@@ -108,7 +124,14 @@ class SemiStreamJoin:
         while not self.is_idle:
             yield from self.step()
 
+    def acknowledge(self) -> None:
+        """All outputs so far are safe: what was shed and what was finished becomes permanent."""
+        if self._shed_store is not None:
+            self._shed_store.commit()
+
     def close(self) -> None:
+        if self._shedding is not None and self._shedding.auto_acknowledge:
+            self.acknowledge()
         self._around.store.close()
 
     def __enter__(self) -> Self:
@@ -134,6 +157,60 @@ class SemiStreamJoin:
             statistics.front_stage_rows = front.keys.used
             statistics.front_stage_threshold = front.threshold
 
+    def _disk_step(self) -> Iterator[JoinOutput]:
+        before = self._disk.pending
+        yield from self._disk.step(self.statistics.steps)
+        self._last_loop = before - self._disk.pending
+
+    def _balance_load(self) -> Iterator[JoinOutput]:
+        """Shed above twice the tuples of the last loop, reload below (paper 000, algorithm 2)."""
+        shedding, store = self._shedding, self._shed_store
+        if shedding is None:
+            return
+        excess = self._backlog_rows - 2 * self._last_loop
+        if excess > 0 and self._last_loop:
+            self._disk.look_up_by(shedding.lookup)
+            rows = None if shedding.mode == "upfront" else self._disk.shed(excess)
+            yield from self._set_aside([rows] if rows is not None else self._shed_backlog(excess))
+        elif excess <= 0:
+            self._disk.look_up_by(None)
+            if store is not None and store.has_unloaded:
+                self._reload(store, max(2 * self._last_loop, _FEWEST_ROWS))
+
+    def _set_aside(self, batches: Iterable[pa.RecordBatch]) -> Iterator[JoinOutput]:
+        statistics = self.statistics
+        for rows in batches:
+            if not rows.num_rows:
+                continue
+            statistics.rows_shed += rows.num_rows
+            statistics.rows_shed_total += rows.num_rows
+            if self._shed_store is None:
+                yield JoinOutput("shed", rows)
+            else:
+                self._shed_store.put(rows)
+
+    def _shed_backlog(self, count: int) -> Iterator[pa.RecordBatch]:
+        """The oldest rows of the backlog, at most `count`; none is shed a second time."""
+        kept: deque[_Backlog] = deque()
+        while self._backlog:
+            entry = self._backlog.popleft()
+            rows = min(count, entry.rows.num_rows - entry.position) if entry.tags is None else 0
+            count -= rows
+            if rows:
+                yield entry.rows.slice(entry.position, rows)
+                entry.position += rows
+                self._backlog_rows -= rows
+            if entry.position < entry.rows.num_rows:
+                kept.append(entry)
+        self._backlog = kept
+
+    def _reload(self, store: ShedStore, wanted: int) -> None:
+        for rows, tags in store.take(wanted, self._around.stream_schema):
+            self.statistics.rows_shed -= rows.num_rows
+            self.statistics.rows_reloaded += rows.num_rows
+            self._backlog.append(_Backlog(rows, tags))
+            self._backlog_rows += rows.num_rows
+
     def _intake(self) -> Iterator[JoinOutput]:
         """Serve the backlog until the disk phase has no room for another miss."""
         while self._backlog:
@@ -145,9 +222,11 @@ class SemiStreamJoin:
             taken, outputs = self._take(
                 entry.rows.slice(entry.position, stop - entry.position),
                 entry.keys.slice(entry.position, stop),
+                None if entry.tags is None else entry.tags[entry.position : stop],
             )
             yield from outputs
             entry.position += taken
+            self._backlog_rows -= taken
             if entry.position == entry.rows.num_rows:
                 self._backlog.popleft()
             if entry.position < stop:
@@ -157,7 +236,9 @@ class SemiStreamJoin:
         free = self.statistics.window_capacity - self.statistics.window_rows
         return int(np.clip(1.2 * free / max(self._miss_ratio, 0.01), _FEWEST_ROWS, _MOST_ROWS))
 
-    def _take(self, rows: pa.RecordBatch, keys: Keys) -> tuple[int, Iterator[JoinOutput]]:
+    def _take(
+        self, rows: pa.RecordBatch, keys: Keys, tags: I64Array | None
+    ) -> tuple[int, Iterator[JoinOutput]]:
         """Work on the first rows, as many as the disk phase has room for their misses."""
         count = rows.num_rows
         front = self.front_stage
@@ -173,7 +254,13 @@ class SemiStreamJoin:
         unlocated = wait[first < 0]
         here = np.flatnonzero(first >= 0)
         wait = wait[here]
-        waiting = Waiting(rows.take(pa.array(wait)), missed.take(here), first[here], last[here])
+        waiting = Waiting(
+            rows.take(pa.array(wait)),
+            missed.take(here),
+            first[here],
+            last[here],
+            None if tags is None else tags[wait],
+        )
         room = self._disk.room_for(waiting.rows) if len(wait) else 0
         taken = count if room >= len(wait) else int(wait[room])
         if room == 0 and len(wait) and taken == 0 and not self._disk.pending:
@@ -186,6 +273,10 @@ class SemiStreamJoin:
             )
         self._miss_ratio += 0.2 * (len(wait) / count - self._miss_ratio)
         absent[unlocated] = True
+        if tags is not None:
+            served = np.ones(taken, np.bool_)
+            served[wait[wait < taken]] = False
+            self._around.finish(tags[:taken][served])
         return taken, self._serve(
             rows.slice(0, taken),
             keys.status[:taken],

@@ -9,7 +9,9 @@ from typing import Protocol
 import pyarrow as pa
 
 from semistream.joins.front_stage import FrontStage
+from semistream.joins.lookup import LookUp
 from semistream.joins.outputs import Emitter, JoinOutput
+from semistream.joins.shed_store import ShedStore
 from semistream.kernels.arrays import I64Array
 from semistream.keys import Keys
 from semistream.statistics import JoinStatistics
@@ -45,6 +47,12 @@ class Surroundings:
     statistics: JoinStatistics
     front_stage: FrontStage | None
     stream_schema: pa.Schema
+    shed_store: ShedStore | None = None
+
+    def finish(self, tags: I64Array | None) -> None:
+        """Tuples have left the join; those that were shed once are done for good."""
+        if self.shed_store is not None and tags is not None:
+            self.shed_store.finish(tags[tags >= 0])
 
 
 class DiskPhase(Protocol):
@@ -60,5 +68,11 @@ class DiskPhase(Protocol):
 
     def step(self, step: int) -> Iterator[JoinOutput]:
         """Finish some pending tuples; at least one if any is pending."""
+
+    def shed(self, count: int) -> pa.RecordBatch | None:
+        """Give up at most `count` of the oldest tuples; None if nothing ever stays pending."""
+
+    def look_up_by(self, lookup: LookUp | None) -> None:
+        """Choose partitions by `lookup` from now on (None: as at the start)."""
 
     def bytes_by_component(self) -> dict[str, int]: ...

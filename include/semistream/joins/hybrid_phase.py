@@ -30,14 +30,14 @@ class HybridPhase:
         *,
         lookup: LookUp | None = None,
         pinned: PinnedPartitions | None = None,
-        is_tagged: bool = False,
     ) -> None:
         self._around = around
         self._window_bytes = window_bytes
         self._reads_per_step = max(disk_bytes // max(2 * around.store.partition_bytes, 1), 1)
-        self.lookup: LookUp = lookup or Oldest()
+        self._usual: LookUp = lookup or Oldest()
+        self._lookup = self._usual
         self._pinned = pinned
-        self._is_tagged = is_tagged
+        self._is_tagged = around.shed_store is not None
         self._window: Window | None = None
         self._disk_bytes = 0
 
@@ -64,7 +64,7 @@ class HybridPhase:
         window, around = self._window, self._around
         if window is None or not window.pending:
             return
-        chosen = np.sort(self.lookup.choose(window, self._reads_per_step, step))
+        chosen = np.sort(self._lookup.choose(window, self._reads_per_step, step))
         master = around.store.read(chosen)
         around.statistics.partition_reads += len(chosen)
         around.statistics.master_rows_read += len(master)
@@ -80,8 +80,21 @@ class HybridPhase:
         if around.front_stage is not None:
             around.front_stage.consider(master, low, high)
             around.front_stage.note_absent(*window.codes(missing))
+        around.finish(window.tags(finished))
         window.remove(finished)
         self._note_window(step)
+
+    def shed(self, count: int) -> pa.RecordBatch | None:
+        window = self._window
+        if window is None:
+            return self._around.stream_schema.empty_table().to_batches()[0]
+        slots = window.oldest(count)
+        rows = window.rows(slots)
+        window.remove(slots)
+        return rows
+
+    def look_up_by(self, lookup: LookUp | None) -> None:
+        self._lookup = lookup or self._usual
 
     def bytes_by_component(self) -> dict[str, int]:
         window = self._window

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from semistream.joins.disk_phase import Surroundings, Waiting
+from semistream.joins.lookup import LookUp
 from semistream.joins.outputs import JoinOutput
 from semistream.kernels.arrays import I64Array
 from semistream.kernels.matching import match_keys
@@ -59,7 +60,15 @@ class LookupPhase:
         if around.front_stage is not None:
             lost = keys.take(missing)
             around.front_stage.note_absent(lost.codes, lost.checks)
+        for each in waiting:
+            around.finish(each.tags)
         self.pending = self._bytes = 0
+
+    def shed(self, count: int) -> pa.RecordBatch | None:
+        return None
+
+    def look_up_by(self, lookup: LookUp | None) -> None:
+        """There is no queue to look into."""
 
     def _join(
         self, rows: pa.RecordBatch, keys: Keys, master: MasterRows, matched: np.ndarray

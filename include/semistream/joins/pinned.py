@@ -90,6 +90,8 @@ class PinnedPartitions:
             high - low,
             lambda index: rows.rows.take(pa.array(index)),
         )
+        if waiting.tags is not None:
+            around.finish(waiting.tags[here])
         missing = here[high == low]
         yield from around.emitter.unmatched(waiting.rows.take(pa.array(missing)), "no_match")
 

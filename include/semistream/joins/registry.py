@@ -16,6 +16,7 @@ from semistream.joins.disk_phase import DiskPhase, Surroundings
 from semistream.joins.front_stage import FrontStage
 from semistream.joins.lookup import LookUp
 from semistream.joins.outputs import Emitter, How, master_columns
+from semistream.joins.shedding import Shedding
 from semistream.row_sizes import fixed_width
 from semistream.sizes import parse_bytes
 from semistream.statistics import JoinStatistics
@@ -29,6 +30,7 @@ class Options:
     front_share: float | None = None
     pinned_share: float | None = None
     lookup: LookUp | None = None
+    shedding: Shedding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +114,10 @@ def open_join(
     master_schema = pa.schema([store.schema.field(name) for name in store.columns])
     stream_width = sum(fixed_width(field.type) or 32 for field in stream_schema)
     emitter = Emitter(stream_schema, master_schema, how, statistics, stream_width + store.row_bytes)
-    around = Surroundings(store, emitter, statistics, front, stream_schema)
+    shed_store = None if options.shedding is None else options.shedding.store
+    around = Surroundings(store, emitter, statistics, front, stream_schema, shed_store)
     disk = chosen.make_disk_phase(around, split, options)
-    return SemiStreamJoin(around, disk, pairs, budget_bytes=budget)
+    return SemiStreamJoin(around, disk, pairs, budget_bytes=budget, shedding=options.shedding)
 
 
 def _paired_with_key(

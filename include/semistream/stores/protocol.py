@@ -24,7 +24,8 @@ class MasterRows:
     """Master tuples in memory, grouped by the partition they came from.
 
     Rows ascend by code, then check, within each group; group g is rows `bounds[g]` to
-    `bounds[g + 1]` and came from `partitions[g]`. Rows with a NULL in their key are never part of it: they cannot match.
+    `bounds[g + 1]` and came from `partitions[g]`. Rows with a NULL in their key are never part of
+    it: they cannot match.
     """
 
     partitions: I64Array
