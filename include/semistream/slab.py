@@ -46,12 +46,21 @@ class RowSlab:
 
     @property
     def free_arena_bytes(self) -> int:
-        return self._arena.size - self._arena.live
+        return self._arena.limit - self._arena.live
 
     @staticmethod
     def slot_bytes(schema: pa.Schema) -> int:
         """Bytes every slot takes, whatever its values are."""
         return sum(_slot_bytes(storage_type(field.type)) for field in schema)
+
+    @staticmethod
+    def arena_bytes(schema: pa.Schema, row_bytes: float) -> float:
+        """Arena to give per row, slack included, when a row takes `row_bytes` in Arrow."""
+        fixed = sum(
+            fixed_width(storage_type(field.type)) or (4 if is_bytes_like(field.type) else 0)
+            for field in schema
+        )
+        return max(row_bytes - fixed, 0.0) * 8 / 7 * 1.03
 
     @staticmethod
     def arena_sizes(batch: pa.RecordBatch) -> I64Array:
@@ -215,6 +224,8 @@ class _Arena:
     def __init__(self, size: int) -> None:
         self.bytes = np.zeros(size, np.uint8)
         self.size = size
+        # An eighth stays slack, so that one compaction makes room for many puts.
+        self.limit = size - size // 8
         self.tail = 0
         self.live = 0
         self.users: list[_BytesColumn] = []

@@ -25,8 +25,8 @@ from semistream.slab import RowSlab
 from semistream.statistics import JoinStatistics
 from semistream.stores.protocol import MasterRows, MasterStore
 
-_ABSENT_SHARE, _SKETCH_SHARE = 0.08, 0.06
-_AGE_AFTER = 24  # tuples per entry between two halvings
+_ABSENT_SHARE, _SKETCH_SHARE = 0.05, 0.12
+_AGE_AFTER = 16  # tuples per entry between two halvings
 _CODE, _CHECK, _WEIGHT, _KEY = "__code", "__check", "__weight", "__key"
 
 
@@ -39,17 +39,17 @@ class FrontStage:
         self._budget_bytes = budget_bytes
         fixed = RowSlab.slot_bytes(self.schema)
         entry = KeyTable.entry_bytes(is_exact=store.is_exact)
-        arena_per_row = max(store.row_bytes - fixed, 0.0)
+        arena_per_row = RowSlab.arena_bytes(self.schema, store.row_bytes)
         absent_bytes = int(budget_bytes * _ABSENT_SHARE)
-        width = max(1 << int(np.log2(max(budget_bytes * _SKETCH_SHARE / 8, 16))), 16)
-        rest = budget_bytes - absent_bytes - 8 * width
-        capacity = max(int(rest / (fixed + entry + 4 + arena_per_row * 1.05)), 1)
+        width = max(1 << int(np.log2(max(budget_bytes * _SKETCH_SHARE / 4, 16))), 16)
+        rest = budget_bytes - absent_bytes - 4 * width
+        capacity = max(int(rest / (fixed + entry + 4 + arena_per_row)), 1)
         arena = max(rest - capacity * (fixed + entry + 4), 0)
         self.keys = KeyTable(capacity, is_exact=store.is_exact)
         self.absent = KeyTable(max(absent_bytes // entry, 1), is_exact=store.is_exact)
         self._slab = RowSlab(self.schema, capacity, arena)
         self._following = np.full(capacity, -1, np.int32)
-        self._counters = np.zeros((2, width), np.float32)
+        self._counters = np.zeros((2, width), np.uint16)
         self._seen = 0
         self.threshold = 1.0
 
@@ -185,7 +185,7 @@ class FrontStage:
 
     def _record(self, codes: U64Array, counts: np.ndarray) -> np.ndarray:
         estimates = np.empty(len(codes), np.float32)
-        tables.record(codes, counts.astype(np.float32), self._counters, estimates)
+        tables.record(codes, counts.astype(np.int64), self._counters, estimates)
         return estimates
 
     def _tick(self, rows: int) -> None:
@@ -194,7 +194,7 @@ class FrontStage:
             self._seen = 0
             self.keys.age()
             self.absent.age()
-            self._counters *= np.float32(0.5)
+            self._counters >>= 1
 
     def save(self, path: str | Path) -> int:
         """Write the cached rows with their weights to `path`; how many keys."""

@@ -124,7 +124,7 @@ class HybridPhase:
             is_tagged=self._is_tagged,
         )
         sizes = RowSlab.arena_sizes(rows)
-        arena_per_row = float(sizes.mean()) * 1.1 if len(sizes) else 0.0
+        arena_per_row = float(sizes.mean()) * 1.25 if len(sizes) else 0.0
         capacity = max(int(self._window_bytes / (fixed + arena_per_row)), 1)
         return Window(
             schema,

@@ -82,16 +82,16 @@ def record(codes, amounts, counters, estimates):  # type: ignore[no-untyped-def]
         mixed = codes[i] * _MIX
         mixed = (mixed ^ (mixed >> np.uint64(32))) * _MIX2
         step = (mixed >> np.uint64(32)) | np.uint64(1)
-        least = np.float32(3.0e38)
+        least = np.int64(1) << 40
         for d in range(depth):
-            value = counters[d, (mixed + np.uint64(d) * step) & mask]
+            value = np.int64(counters[d, (mixed + np.uint64(d) * step) & mask])
             if value < least:
                 least = value
-        least += np.float32(amounts[i])
+        least = min(least + amounts[i], 65535)
         for d in range(depth):
             place = (mixed + np.uint64(d) * step) & mask
             if counters[d, place] < least:
-                counters[d, place] = least
+                counters[d, place] = np.uint16(least)
         estimates[i] = least
 
 

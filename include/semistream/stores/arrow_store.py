@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -115,13 +115,20 @@ class ArrowStore:
         self._codec.require(types, pairs)
 
     def encode(self, columns: Sequence[pa.Array]) -> Keys:
-        return self._codec.encode(columns)
+        # Codes are all this store needs to find a key again.
+        return replace(self._codec.encode(columns), columns=())
 
     def locate(self, keys: Keys) -> tuple[I64Array, I64Array]:
         index, hot = self._index, self._index.hot_partitions
-        first = np.searchsorted(index.last_code[hot:], keys.codes, side="left") + hot
-        last = np.searchsorted(index.first_code[hot:], keys.codes, side="right") - 1 + hot
-        absent = first > last
+        last = np.searchsorted(index.first_code[hot:], keys.codes, side="right") - 1
+        if self.has_straddling_keys:
+            first = np.searchsorted(index.last_code[hot:], keys.codes, side="left")
+            absent = first > last
+        else:
+            first = last.copy()
+            absent = (last < 0) | (keys.codes > index.last_code[hot:][last])
+        first += hot
+        last += hot
         first[absent] = -1
         last[absent] = -1
         if len(index.hot_code):

@@ -40,7 +40,7 @@ class TpchWorkload(GeneratedWorkload):
 
     `skew` and `seed` are accepted and have no effect: the benchmark fixes both.
 
-    Cost: each run of the tool starts in about 1.5 s, then makes about 1 M rows per second.
+    Cost: each run of the tool starts in about 1.5 s, then makes about 0.8 M orders per second.
     Memory: one block; disk: one part of at most 200 MB, in the system's temporary folder.
     """
 

@@ -45,6 +45,7 @@ def choose_index(
         if index.ordered >= len(wanted) and set(index.columns[: len(wanted)]) == wanted
     ]
     if not fitting:
+        _refuse_view(session, address)
         names = ", ".join(quoted(name) for name in key)
         table = f"{quoted(address.database)}.{quoted(address.table)}"
         there = "; ".join(f"{i.name} ({', '.join(i.columns)})" for i in candidates) or "(none)"
@@ -90,6 +91,19 @@ def _read_indexes(session: Session, address: MySQLAddress) -> list[_Candidate]:
             )
         )
     return indexes
+
+
+def _refuse_view(session: Session, address: MySQLAddress) -> None:
+    found = session.rows(
+        "SELECT TABLE_TYPE FROM information_schema.TABLES "
+        "WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        (address.database, address.table),
+    )
+    if found and "VIEW" in str(found[0][0]).upper():
+        raise InputError(
+            f"{address.database}.{address.table} is a view and has no index: "
+            "name the table below it, or copy the view into a table with an index on the key"
+        )
 
 
 def read_version(session: Session, address: MySQLAddress) -> str:

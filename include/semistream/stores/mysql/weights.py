@@ -5,7 +5,6 @@ All take values as (offsets, data). Weights of a value are bytes; equal weights 
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 KNOWN, UNKNOWN, INVALID = 0, 1, 2
@@ -22,9 +21,9 @@ def _character_bytes(data, at, end):  # type: ignore[no-untyped-def]
         return 0
     second = data[at + 1]
     # No overlong forms, no surrogates, nothing beyond U+10FFFF.
-    if head == 0xE0 and second < 0xA0 or head == 0xED and second > 0x9F:
+    if (head == 0xE0 and second < 0xA0) or (head == 0xED and second > 0x9F):
         return 0
-    if head == 0xF0 and second < 0x90 or head == 0xF4 and second > 0x8F:
+    if (head == 0xF0 and second < 0x90) or (head == 0xF4 and second > 0x8F):
         return 0
     for j in range(1, size):
         if data[at + j] & 0xC0 != 0x80:

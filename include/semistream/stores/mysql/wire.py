@@ -21,6 +21,7 @@ from pymysql.constants import CR
 
 from semistream.kernels.arrays import I64Array, U8Array
 from semistream.stores.mysql import packets
+from semistream.stores.mysql.params import Params
 
 _PREPARE, _EXECUTE, _CLOSE = 0x16, 0x17, 0x19
 _STATEMENTS = 48  # kept prepared on each connection
@@ -28,17 +29,6 @@ _STATEMENTS = 48  # kept prepared on each connection
 # reading because we do not read its rows yet, neither side would ever go on.
 _AHEAD_BYTES, _AHEAD_REQUESTS = 32 << 10, 32
 _FIRST_BUFFER_BYTES = 64 << 10
-
-
-@dataclass(frozen=True, slots=True)
-class Params:
-    """Values for the `?` of a statement, none of them NULL: two type bytes each, and the values."""
-
-    types: bytes = b""
-    values: bytes = b""
-
-    def __add__(self, other: Params) -> Params:
-        return Params(self.types + other.types, self.values + other.values)
 
 
 @dataclass(frozen=True, slots=True)
