@@ -243,7 +243,9 @@ def _decimal_words(column: pa.Array, type_: pa.DataType) -> tuple[U64Array, Bool
     low = limbs[:, 0]
     if is_decimal:
         limit = 10**type_.precision - 1
-        held &= (limbs[:, 1:] == (low >> 63)[:, None]).all(axis=1) & (np.abs(low) <= limit)
+        held &= (
+            (limbs[:, 1:] == (low >> 63)[:, None]).all(axis=1) & (low <= limit) & (low >= -limit)
+        )
         return low.view(np.uint64) ^ _SIGN, held
     bounds = np.iinfo(np.dtype(type_.to_pandas_dtype()))
     if bounds.min == 0:

@@ -42,7 +42,7 @@ def draw(result: BenchResult, figure: Figure) -> None:
 @benchmark("limit", "every algorithm beside the whole master in memory", draw=draw)
 def limit(quick: bool) -> BenchResult:
     """Same batches for all, in one run; the budget is a tenth of the master; skew 1."""
-    master_rows, stream_rows = (40_000, 60_000) if quick else (2_000_000, 4_000_000)
+    master_rows, stream_rows = (40_000, 30_000) if quick else (2_000_000, 4_000_000)
     warm_up()
     with zipf_setting(
         master_rows, stream_rows, partition_bytes=(8 if quick else 128) << 10

@@ -159,7 +159,7 @@ def measure(
 @cache
 def warm_up() -> None:
     """A tiny join with every algorithm, so that no kernel is compiled while the clock runs."""
-    with zipf_setting(20_000, 60_000, partition_bytes=8 << 10) as setting:
-        batches = list(setting.workload.stream_batches(8_192))
+    with zipf_setting(20_000, 20_000, partition_bytes=8 << 10) as setting:
+        batches = list(setting.workload.stream_batches(4_096))
         for name in algorithms():
             measure(setting, name, setting.master_bytes // 10, batches)

@@ -19,6 +19,7 @@ from semistream.joins.shed_store import ShedStore
 from semistream.joins.shedding import Shedding
 from semistream.kernels.arrays import I64Array
 from semistream.keys import NO_MATCH, NULL_KEY, OK, Keys
+from semistream.row_sizes import row_sizes
 from semistream.sizes import format_bytes
 
 _MOST_ROWS, _FEWEST_ROWS = 1 << 15, 1 << 10
@@ -264,7 +265,7 @@ class SemiStreamJoin:
         room = self._disk.room_for(waiting.rows) if len(wait) else 0
         taken = count if room >= len(wait) else int(wait[room])
         if room == 0 and len(wait) and taken == 0 and not self._disk.pending:
-            size = rows.slice(0, 1).nbytes
+            size = int(row_sizes(waiting.rows.slice(0, 1))[0])
             raise BudgetTooSmall(
                 f"a stream tuple of {format_bytes(size)} does not fit the window of a budget of "
                 f"{format_bytes(self._budget_bytes)}; give at least "

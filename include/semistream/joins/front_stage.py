@@ -80,9 +80,11 @@ class FrontStage:
         """Offer the keys that tuples have just met: one (low, high) range of rows per tuple."""
         met = high > low
         if self._store.has_straddling_keys:
-            # A key at the edge of its partition may go on in the next: only whole keys enter.
-            edges = master.bounds
-            met &= ~np.isin(low, edges) & ~np.isin(high, edges)
+            # A code at the edge of its partition may go on in the next: only whole keys enter.
+            filled = np.flatnonzero(np.diff(master.bounds))
+            starts, stops = master.bounds[filled], master.bounds[filled + 1]
+            edges = master.codes[np.concatenate([starts, stops - 1])]
+            met[met] = ~np.isin(master.codes[low[met]], edges)
         starts, index, counts = np.unique(low[met], return_index=True, return_counts=True)
         if not len(starts):
             return

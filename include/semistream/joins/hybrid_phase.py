@@ -48,7 +48,12 @@ class HybridPhase:
     def room_for(self, rows: pa.RecordBatch) -> int:
         if self._window is None:
             self._window = self._make_window(rows)
-        return self._window.room_for(rows)
+        room = self._window.room_for(rows)
+        if not room and not self._window.pending:
+            # The tuples have grown since the window was shaped: shape it anew for these.
+            self._window = self._make_window(rows)
+            room = self._window.room_for(rows)
+        return room
 
     def accept(self, waiting: Waiting, step: int) -> Iterator[JoinOutput]:
         assert self._window is not None
@@ -125,7 +130,12 @@ class HybridPhase:
         )
         sizes = RowSlab.arena_sizes(rows)
         arena_per_row = float(sizes.mean()) * 1.25 if len(sizes) else 0.0
-        capacity = max(int(self._window_bytes / (fixed + arena_per_row)), 1)
+        first_row = int(sizes[0]) * 8 // 7 + 8 if len(sizes) else 0
+        capacity = min(
+            int(self._window_bytes / (fixed + arena_per_row)),
+            (self._window_bytes - first_row) // fixed,
+        )
+        capacity = max(capacity, 1)
         return Window(
             schema,
             capacity,

@@ -82,7 +82,7 @@ def build_arrow_store(
     schema = _plain_schema(schema)
     codec = codec or KeyCodec([schema.field(column).type for column in key])
     sort = ExternalSort(memory_bytes)
-    hot = _HotRows(frequencies, hot_bytes)
+    hot = _HotRows(frequencies, hot_bytes, partition_bytes)
     report = BuildReport()
     for batch in batches:
         batch = _plain_batch(batch, schema)
@@ -140,7 +140,10 @@ def _plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 class _HotRows:
     """Rows of the most frequent keys, as many as fit; a key is in with all its rows or not."""
 
-    def __init__(self, frequencies: Frequencies | None, limit_bytes: int) -> None:
+    def __init__(
+        self, frequencies: Frequencies | None, limit_bytes: int, partition_bytes: int
+    ) -> None:
+        self._partition_bytes = partition_bytes
         self._frequencies = frequencies
         self._limit_bytes = limit_bytes
         self._rows: list[pa.RecordBatch] = []
@@ -173,6 +176,14 @@ class _HotRows:
             return
         rows = sort_by_code(self._rows)
         weights = self._weights(rows)
+        # A key that needs more than one partition is not hot: the hot index knows one per key.
+        _, owner = np.unique(codes_of(rows), return_inverse=True)
+        key_bytes = np.bincount(owner, weights=row_sizes(rows))[owner]
+        too_wide = (key_bytes > self._partition_bytes) & (np.bincount(owner)[owner] > 1)
+        if too_wide.any():
+            yield rows.filter(pa.array(too_wide))
+            rows = rows.filter(pa.array(~too_wide))
+            weights = weights[~too_wide]
         # Group by key within equal weights, so that a key's rows stay together.
         order = np.lexsort((codes_of(rows), -weights))
         rows = rows.take(pa.array(order))

@@ -121,7 +121,7 @@ class ArrowStore:
     def locate(self, keys: Keys) -> tuple[I64Array, I64Array]:
         index, hot = self._index, self._index.hot_partitions
         last = np.searchsorted(index.first_code[hot:], keys.codes, side="right") - 1
-        if self.has_straddling_keys:
+        if self.has_straddling_keys or not len(index.last_code[hot:]):
             first = np.searchsorted(index.last_code[hot:], keys.codes, side="left")
             absent = first > last
         else:

@@ -74,8 +74,12 @@ def test_batch_size_changes_only_the_cuts(make: Make, name: str, batch_rows: int
 def test_batches_across_blocks_hold_the_same_rows(make: Make, name: str, batch_rows: int):
     rows = 2 * BLOCK_ROWS + 17
     workload = make(name, master_rows=rows, stream_rows=rows)
-    assert stream_of(workload, batch_rows).equals(stream_of(workload))
-    assert master_of(workload, batch_rows).equals(master_of(workload))
+    for whole, batches in (
+        (stream_of(workload), list(workload.stream_batches(batch_rows))),
+        (master_of(workload), list(workload.master_batches(batch_rows))),
+    ):
+        assert pa.Table.from_batches(batches).equals(whole)
+        assert all(batch.num_rows == batch_rows for batch in batches[:-1])
 
 
 @seeded_workload
@@ -170,7 +174,7 @@ def test_memory_does_not_grow_with_the_stream(name: str, master_rows: int, strea
         tracemalloc.stop()
     assert rows == stream_rows
     row_bytes = 128 if name == "weather" else 28
-    # A dozen blocks of intermediate arrays, where the whole stream would be 15 to 75 blocks.
+    # Eight blocks, for the batch and what it is made from; the whole stream has 15 or 76.
     assert numpy_peak + arrow_peak < 8 * BLOCK_ROWS * row_bytes
 
 

@@ -49,13 +49,17 @@ def test_a_large_domain_has_the_right_cumulated_shares(skew: float):
 
 
 @pytest.mark.parametrize("skew", SKEWS)
-@pytest.mark.parametrize("domain", [1, 7, 1_024, 100_000_000])
+@pytest.mark.parametrize("domain", [1, 7, 1_024, 99_999_999, 100_000_000])
 def test_the_ends_of_the_unit_interval_stay_inside(domain: int, skew: float):
     ends = np.array([0.0, np.nextafter(1.0, 0.0)])
     for ranks in (ZipfRanks(domain, skew).of(ends), paper_ranks(ends, domain, skew)):
         assert ranks[0] == 1
         assert 1 <= ranks[1] <= domain
     assert ZipfRanks(domain, skew).of(ends)[1] == domain
+
+
+def test_a_number_on_a_border_belongs_to_the_rank_above():
+    assert ZipfRanks(4, 0.0).of(np.array([0.0, 0.25, 0.5, 0.75])).tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("skew", SKEWS)

@@ -73,9 +73,9 @@ def test_rows_have_the_size_of_the_archive(make: Make):
 
 def test_the_stream_is_december_in_order_and_the_master_april_and_august(make: Make):
     workload = make("weather", stream_rows=5_000)
-    sold = stream_of(workload)["observed_at"]
-    assert np.all(np.diff(sold.to_numpy().astype(np.int64)) >= 0)
-    assert set(pc.month(sold).to_pylist()) == {12}
+    observed = stream_of(workload)["observed_at"]
+    assert np.all(np.diff(observed.to_numpy().astype(np.int64)) >= 0)
+    assert set(pc.month(observed).to_pylist()) == {12}
     assert set(pc.month(master_of(workload)["observed_at"]).to_pylist()) == {4, 8}
 
 
