@@ -84,10 +84,15 @@ class Measured:
     statistics: JoinStatistics
 
 
-def zipf(master_rows: int, stream_rows: int, skew: float) -> Workload:
-    """Keys placed at random, rows of about 120 bytes, stream tuples of 20."""
+def zipf(master_rows: int, stream_rows: int, skew: float, placement: str = "random") -> Workload:
+    """Rows of about 120 bytes, stream tuples of 20."""
     return make_workload(
-        "zipf", master_rows=master_rows, stream_rows=stream_rows, skew=skew, seed=SEED
+        "zipf",
+        master_rows=master_rows,
+        stream_rows=stream_rows,
+        skew=skew,
+        seed=SEED,
+        placement=placement,
     )
 
 
@@ -98,9 +103,10 @@ def zipf_setting(
     *,
     skew: float = 1.0,
     partition_bytes: int = PARTITION_BYTES,
+    placement: str = "random",
 ) -> Iterator[Setting]:
     """A master built for the time of a `with` block."""
-    workload = zipf(master_rows, stream_rows, skew)
+    workload = zipf(master_rows, stream_rows, skew, placement)
     with tempfile.TemporaryDirectory(prefix="semistream-bench-") as folder:
         sizes: list[int] = []
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from semistream.cli.bench import bench
 from semistream.errors import InputError, SemistreamError
 
 # typer.BadParameter is the public end of the family of usage errors; this is its root.
@@ -91,6 +92,9 @@ def generate(
     on = ",".join(f"{ours}={theirs}" for ours, theirs in pairs)
     print(f"{workload}: {master_rows:,} master rows and {stream_rows:,} stream rows in {out}")
     print(f"join them with: semistream join --stream {out}/stream --master {out}/master --on {on}")
+
+
+app.command()(bench)
 
 
 @app.command()

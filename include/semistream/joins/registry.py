@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 
@@ -64,13 +65,17 @@ def algorithm(
     return register
 
 
+@cache
+def _discover() -> None:
+    import semistream.joins as package
+
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"semistream.joins.{module.name}")
+
+
 def algorithms() -> dict[str, Algorithm]:
     """Every registered algorithm, by name."""
-    if not _ALGORITHMS:
-        import semistream.joins as package
-
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"semistream.joins.{module.name}")
+    _discover()
     return dict(sorted(_ALGORITHMS.items()))
 
 
