@@ -31,7 +31,7 @@ def draw(result: BenchResult, figure: Figure) -> None:
 @benchmark("shedding", "service rate under overload: tuned, untuned and upfront", draw=draw)
 def shedding(quick: bool) -> BenchResult:
     """A permanent overload, the same for each mode; counts, not seconds, over its second half."""
-    master_rows, steps, arrival = (20_000, 40, 2_000) if quick else (1_000_000, 300, 60_000)
+    master_rows, steps, arrival = (20_000, 40, 2_000) if quick else (1_000_000, 400, 3_000)
     result = BenchResult(
         "shedding",
         f"chybridjoin, {master_rows:,} master rows, budget 2 %, skew 1, "

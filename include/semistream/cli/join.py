@@ -21,6 +21,7 @@ from semistream.sources import open_source
 from semistream.statistics import JoinStatistics
 from semistream.stores.arrow_build import build_arrow_store
 from semistream.stores.arrow_store import ArrowStore, is_arrow_store
+from semistream.stores.protocol import MasterStore
 
 _AUTO = "chybridjoin"
 
@@ -73,8 +74,10 @@ def parse_on(text: str) -> list[tuple[str, str]]:
 
 
 @contextmanager
-def opened_master(path: str, key: Sequence[str], budget: int) -> Iterator[ArrowStore]:
+def opened_master(path: str, key: Sequence[str], budget: int) -> Iterator[MasterStore]:
     """The master at `path`: a built store as it is, files by way of a temporary store."""
+    if path.startswith("mysql://"):
+        raise InputError(f"master {path}: MySQL masters cannot be joined yet; export it to Parquet")
     if Path(path).is_dir() and is_arrow_store(path):
         store = ArrowStore.open(path)
         try:
@@ -84,15 +87,13 @@ def opened_master(path: str, key: Sequence[str], budget: int) -> Iterator[ArrowS
         return
     source = open_source(path, what="master")
     with tempfile.TemporaryDirectory(prefix="semistream-master-") as folder:
-        # Small budgets need small partitions: the disk buffer holds at least one, read and decoded.
-        partition_bytes = min(max(budget // 128, 8 << 10), 128 << 10)
         build_arrow_store(
             folder,
             source.batches(),
             source.schema,
             key,
             name=Path(path).stem,
-            partition_bytes=partition_bytes,
+            partition_bytes=_partition_bytes(budget),
             memory_bytes=budget + (32 << 20),
         )
         store = ArrowStore.open(folder)
@@ -100,6 +101,11 @@ def opened_master(path: str, key: Sequence[str], budget: int) -> Iterator[ArrowS
             yield store
         finally:
             store.close()
+
+
+def _partition_bytes(budget: int) -> int:
+    """Small budgets need small partitions: the disk buffer holds at least one, read and decoded."""
+    return min(max(budget // 128, 8 << 10), 128 << 10)
 
 
 def write_outputs(join: SemiStreamJoin, batches: Iterator[pa.RecordBatch], out: Path) -> None:

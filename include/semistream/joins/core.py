@@ -59,7 +59,7 @@ class SemiStreamJoin:
         self._shedding = shedding
         self._shed_store = around.shed_store
         self._backlog_rows = 0
-        self._last_loop = 0  # tuples the disk phase finished in the last step
+        self._last_loop = 0  # tuples finished in the last step
         if self._shed_store is not None:
             left = self._shed_store.outstanding
             around.statistics.rows_recovered = around.statistics.rows_shed = left
@@ -103,13 +103,19 @@ class SemiStreamJoin:
         started = self._clock()
         if self._shedding is not None and self._shedding.auto_acknowledge:
             self.acknowledge()
-        for outputs in (self._balance_load(), self._intake(), self._disk_step()):
+        finished = statistics.rows_finished
+        for outputs in (
+            self._balance_load(),
+            self._intake(),
+            self._disk.step(statistics.steps),
+        ):
             for output in outputs:
                 statistics.seconds += self._clock() - started
                 self._settle()
                 yield output
                 started = self._clock()
         self._settle()
+        self._last_loop = statistics.rows_finished - finished
         statistics.seconds += self._clock() - started
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[JoinOutput]:
@@ -157,11 +163,6 @@ class SemiStreamJoin:
         if front is not None:
             statistics.front_stage_rows = front.keys.used
             statistics.front_stage_threshold = front.threshold
-
-    def _disk_step(self) -> Iterator[JoinOutput]:
-        before = self._disk.pending
-        yield from self._disk.step(self.statistics.steps)
-        self._last_loop = before - self._disk.pending
 
     def _balance_load(self) -> Iterator[JoinOutput]:
         """Shed above twice the tuples of the last loop, reload below (paper 000, algorithm 2)."""

@@ -87,7 +87,7 @@ def record(codes, amounts, counters, estimates):  # type: ignore[no-untyped-def]
             value = np.int64(counters[d, (mixed + np.uint64(d) * step) & mask])
             if value < least:
                 least = value
-        least = min(least + amounts[i], 65535)
+        least = min(least + amounts[i], np.int64(65535))
         for d in range(depth):
             place = (mixed + np.uint64(d) * step) & mask
             if counters[d, place] < least:
