@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 from pyarrow import fs, ipc
-from pyarrow import types as pat
 
 from semistream.errors import InputError
 from semistream.kernels.arrays import F32Array, U64Array
 from semistream.keys import OK, KeyCodec, plain_array
+from semistream.plain import plain_batch, plain_schema
 from semistream.row_sizes import row_sizes
 from semistream.stores.arrow_format import (
     ALIGNMENT,
@@ -29,7 +29,14 @@ from semistream.stores.arrow_format import (
     MANIFEST,
     Manifest,
 )
-from semistream.stores.external_sort import CHECK, CODE, ExternalSort, codes_of, sort_by_code
+from semistream.stores.external_sort import (
+    CHECK,
+    CODE,
+    ExternalSort,
+    codes_of,
+    give_memory_back,
+    sort_by_code,
+)
 from semistream.stores.filesystem import resolve
 from semistream.stores.protocol import check_columns
 
@@ -76,16 +83,17 @@ def build_arrow_store(
     left out. With `frequencies`, the most frequent keys whose rows fit `hot_bytes` come first, in
     that order. `progress` is told the rows taken so far.
     """
-    check_columns(schema, key, where=f"master {name or Path(str(path)).name!r}")
-    if len(set(schema.names)) != len(schema.names):
-        check_columns(schema, schema.names, where=f"master {name or Path(str(path)).name!r}")
-    schema = _plain_schema(schema)
+    where = f"master {name or Path(str(path)).name!r}"
+    check_columns(schema, [*key, *schema.names], where=where)
+    for taken in {CODE, CHECK}.intersection(schema.names):
+        raise InputError(f"column {taken!r} of {where} has a name the store needs: rename it")
+    schema = plain_schema(schema)
     codec = codec or KeyCodec([schema.field(column).type for column in key])
     sort = ExternalSort(memory_bytes)
     hot = _HotRows(frequencies, hot_bytes, partition_bytes)
     report = BuildReport()
     for batch in batches:
-        batch = _plain_batch(batch, schema)
+        batch = plain_batch(batch, schema)
         keys = codec.encode([batch.column(column) for column in key])
         batch = batch.append_column(CODE, pa.array(keys.codes))
         if keys.checks is not None:
@@ -112,29 +120,8 @@ def build_arrow_store(
             writer.add(batch, sorted_by_code=True)
         writer.flush()
     _write_facts(file_system, root, writer, schema, key, report, name or Path(str(path)).name)
+    give_memory_back()
     return report
-
-
-def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Dictionaries and run-ends are decoded: partitions must be readable one by one."""
-    return pa.schema(
-        [
-            field.with_type(field.type.value_type)
-            if pat.is_dictionary(field.type) or pat.is_run_end_encoded(field.type)
-            else field
-            for field in schema
-        ]
-    )
-
-
-def _plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    if batch.schema.equals(schema):
-        return batch
-    columns = [
-        plain_array(column) if column.type != field.type else column
-        for column, field in zip(batch.columns, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class _HotRows:
@@ -273,15 +260,14 @@ class _PartitionWriter:
         if self.is_exact:
             rows = rows.drop_columns([CODE])
         message = rows.serialize()
-        padding = -message.size % ALIGNMENT
-        self.sink.write(message)
-        self.sink.write(b"\0" * padding)
-        facts = (codes[0], codes[-1], self.position, message.size, len(codes))
+        block = message.to_pybytes().ljust(-(-message.size // ALIGNMENT) * ALIGNMENT, b"\0")
+        self.sink.write(block)
+        facts = (codes[0], codes[-1], self.position, len(block), len(codes))
         for name, value in zip(INDEX_SCHEMA.names, facts, strict=False):
             self.index[name].append(int(value))
-        self.index["checksum"].append(xxhash.xxh3_64_intdigest(message))
-        self.position += message.size + padding
-        self.largest = max(self.largest, message.size)
+        self.index["checksum"].append(xxhash.xxh3_64_intdigest(block))
+        self.position += len(block)
+        self.largest = max(self.largest, len(block))
 
     def _note_repeats(self, rows: pa.RecordBatch, codes: U64Array) -> None:
         if not self.is_unique:

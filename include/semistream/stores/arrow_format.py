@@ -3,7 +3,7 @@
     manifest.json   what the store holds; written last, so that a half-built store has none
     index.arrow     one row per partition: first and last code, place, length, rows, checksum
     hot.arrow       only with a frequency estimate: code and partition of every hot key
-    data.arrows     the partitions: Arrow record batch messages, each at a multiple of 64 bytes
+    data.arrows     the partitions: Arrow record batch messages, each padded to 64 bytes
 
 Partitions 0 .. `hot_partitions` - 1 hold the most frequent keys, the most frequent first; the
 others hold all remaining keys ascending by code.
@@ -16,10 +16,12 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import pyarrow as pa
+import xxhash
 
 from semistream.errors import StoreCorrupt
 
-FORMAT = 1
+FORMAT = 2
+_SEAL = "checksum"
 MANIFEST, INDEX, HOT, DATA = "manifest.json", "index.arrow", "hot.arrow", "data.arrows"
 ALIGNMENT = 64  # Arrow's recommended buffer alignment; keeps coalesced reads zero-copy
 
@@ -57,11 +59,15 @@ class Manifest:
     schema: str  # Arrow schema message in base64
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
+        """The file's text; it carries a checksum of itself."""
+        facts = json.dumps(asdict(self), sort_keys=True).encode()
+        sealed = {**asdict(self), _SEAL: xxhash.xxh3_64_hexdigest(facts)}
+        return json.dumps(sealed, indent=2, sort_keys=True) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, path: str) -> Manifest:
+    def from_json(cls, data: bytes, path: str) -> Manifest:
         try:
+            text = data.decode()
             content: dict[str, Any] = json.loads(text)
             given = content["format"]
         except (ValueError, KeyError, TypeError) as error:
@@ -70,8 +76,12 @@ class Manifest:
             raise StoreCorrupt(
                 f"{path} has format {given}; this version reads format {FORMAT}: build it anew"
             )
-        wanted = {field.name for field in fields(cls)}
+        wanted = {_SEAL, *(field.name for field in fields(cls))}
         if set(content) != wanted:
             odd = ", ".join(sorted(wanted ^ set(content)))
             raise StoreCorrupt(f"{path} has missing or unknown fields ({odd}): build it anew")
-        return cls(**content)
+        del content[_SEAL]
+        manifest = cls(**content)
+        if manifest.to_json() != text:
+            raise StoreCorrupt(f"{path} is not what was written (checksum differs): build it anew")
+        return manifest

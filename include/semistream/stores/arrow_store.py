@@ -14,6 +14,7 @@ from pyarrow import fs, ipc
 
 from semistream.errors import InputError, StoreCorrupt, StoreUnavailable
 from semistream.kernels.arrays import I64Array, U64Array
+from semistream.kernels.matching import last_not_above
 from semistream.keys import KeyCodec, Keys
 from semistream.stores.arrow_format import DATA, HOT, INDEX, MANIFEST, Manifest
 from semistream.stores.external_sort import CHECK, CODE
@@ -88,7 +89,8 @@ class ArrowStore:
     ) -> ArrowStore:
         """Open the store at `path`, to read `columns` (None: all) of its rows."""
         file_system, root = resolve(path)
-        manifest = Manifest.from_json(_small_file(file_system, root, MANIFEST).decode(), root)
+        text = _small_file(file_system, root, MANIFEST)
+        manifest = Manifest.from_json(text, f"{root}/{MANIFEST}")
         index = _read_index(file_system, root, manifest)
         data = _open_data(file_system, root, manifest)
         store = cls(root, file_system, manifest, index, data, None, codec)
@@ -120,7 +122,8 @@ class ArrowStore:
 
     def locate(self, keys: Keys) -> tuple[I64Array, I64Array]:
         index, hot = self._index, self._index.hot_partitions
-        last = np.searchsorted(index.first_code[hot:], keys.codes, side="right") - 1
+        last = np.empty(len(keys), np.int64)
+        last_not_above(index.first_code[hot:], keys.codes, last)
         if self.has_straddling_keys or not len(index.last_code[hot:]):
             first = np.searchsorted(index.last_code[hot:], keys.codes, side="left")
             absent = first > last

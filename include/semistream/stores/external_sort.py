@@ -37,6 +37,12 @@ def sort_by_code(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return together.take(pa.array(order))
 
 
+def give_memory_back() -> None:
+    """Return what Arrow has freed to the system: its allocator may keep a run's worth of pages,
+    which would count as the process's growth beside whatever comes next."""
+    pa.default_memory_pool().release_unused()
+
+
 class ExternalSort:
     """Takes batches that carry a code column, gives them back ascending by code.
 
@@ -90,6 +96,8 @@ class ExternalSort:
             for start, stop in pairwise(edges):
                 writer.write_batch(run.slice(start, stop - start))
         self._runs.append(path)
+        del run
+        give_memory_back()
 
     def _merge(self) -> Iterator[pa.RecordBatch]:
         """Each round releases every row up to the smallest last code among the loaded chunks:

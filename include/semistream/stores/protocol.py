@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from semistream.errors import InputError
 from semistream.kernels.arrays import I64Array, U64Array
+from semistream.kernels.matching import match_groups
 from semistream.keys import Keys
 
 
@@ -41,6 +42,24 @@ class MasterRows:
     def nbytes(self) -> int:
         checks = 0 if self.checks is None else self.checks.nbytes
         return int(self.rows.nbytes) + self.codes.nbytes + checks
+
+    def ranges(
+        self, codes: U64Array, checks: U64Array | None, ends: I64Array
+    ) -> tuple[I64Array, I64Array]:
+        """The range of rows of every key; the keys up to `ends[g]` are looked for in group g."""
+        low, high = np.empty(len(codes), np.int64), np.empty(len(codes), np.int64)
+        none = codes[:0]
+        match_groups(
+            codes,
+            none if checks is None else checks,
+            ends,
+            self.bounds,
+            self.codes,
+            none if self.checks is None else self.checks,
+            low,
+            high,
+        )
+        return low, high
 
 
 class MasterStore(Protocol):

@@ -26,13 +26,23 @@ def _count(store, stream, algorithm):
     return sum(output.rows.num_rows for output in outputs if output.kind == "joined")
 
 
-def test_a_flipped_byte_is_found_and_named(tmp_path):
-    _build(tmp_path)
-    data = bytearray((tmp_path / "data.arrows").read_bytes())
-    data[len(data) // 2] ^= 1
-    (tmp_path / "data.arrows").write_bytes(data)
-    with pytest.raises(StoreCorrupt, match=r"data.arrows: partition \d+ .*checksum"):
-        list(ArrowStore.open(tmp_path).scan())
+def _hot(path):
+    estimate = pa.table({"k": [5, 1500, 7], "frequency": [1.0, 9.0, 4.0]})
+    frequencies = frequencies_of(estimate, ["k"], KeyCodec([pa.int64()]))
+    _build(path, frequencies=frequencies, hot_bytes=10_000)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "index.arrow", "hot.arrow", "data.arrows"])
+def test_any_flipped_byte_is_found_and_named(tmp_path, name):
+    _hot(tmp_path)
+    whole = (tmp_path / name).read_bytes()
+    places = range(len(whole)) if name == "manifest.json" else range(0, len(whole), 97)
+    for place in places:
+        data = bytearray(whole)
+        data[place] ^= 1 << (place % 8)
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(StoreCorrupt, match=name):
+            list(ArrowStore.open(tmp_path).scan())
 
 
 def test_truncated_and_missing_files(tmp_path):
