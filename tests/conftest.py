@@ -18,7 +18,7 @@ settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "dev"))
 
-MARIADB_FIXTURES = {"mariadb", "own_mariadb"}
+MARIADB_FIXTURES = {"mariadb", "own_mariadb", "private_mariadb"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,6 +35,13 @@ def _require_mariadb() -> None:
         if IN_CI:
             pytest.fail(f"CI=true must run the MariaDB tests: {error}", pytrace=False)
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def private_mariadb() -> type[PrivateMariaDB]:
+    """Makes servers, for fixtures that need one of their own."""
+    _require_mariadb()
+    return PrivateMariaDB
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from semistream.joins.conditions import Between, Within
     from semistream.joins.core import SemiStreamJoin
+    from semistream.joins.join import Join
     from semistream.joins.outputs import JoinOutput
     from semistream.joins.registry import algorithms, open_join
     from semistream.stores.arrow_build import build_arrow_store
@@ -15,8 +17,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "ArrowStore",
+    "Between",
+    "Join",
     "JoinOutput",
     "SemiStreamJoin",
+    "Within",
     "algorithms",
     "build_arrow_store",
     "open_join",
@@ -25,8 +30,11 @@ __all__ = [
 # Imported on first use: `import semistream` must cost nothing where only its types are needed.
 _HOMES = {
     "ArrowStore": "semistream.stores.arrow_store",
+    "Between": "semistream.joins.conditions",
+    "Join": "semistream.joins.join",
     "JoinOutput": "semistream.joins.outputs",
     "SemiStreamJoin": "semistream.joins.core",
+    "Within": "semistream.joins.conditions",
     "algorithms": "semistream.joins.registry",
     "build_arrow_store": "semistream.stores.arrow_build",
     "open_join": "semistream.joins.registry",

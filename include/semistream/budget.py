@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
-from semistream.errors import BudgetTooSmall
+from semistream.errors import BudgetTooSmall, InputError
 from semistream.sizes import format_bytes
 
 _LEAST_WINDOW, _LEAST_FRONT_STAGE = 32 << 10, 16 << 10
@@ -31,6 +32,12 @@ def split_budget(
 ) -> BudgetSplit:
     """Divide the budget: the index first, a disk buffer of at least one partition (as read and as
     decoded), then the front stage's share of the rest, then the window with its queue."""
+    machine_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if budget_bytes > machine_bytes:
+        raise InputError(
+            f"a budget of {format_bytes(budget_bytes)} is more than the memory of this machine: "
+            f"give less than {format_bytes(machine_bytes)}"
+        )
     least_disk = 2 * partition_bytes
     least_front = _LEAST_FRONT_STAGE if front_share else 0
     smallest = index_bytes + least_disk + least_front + _LEAST_WINDOW

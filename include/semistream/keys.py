@@ -128,7 +128,7 @@ def family_of(type_: pa.DataType) -> str:
     type_ = plain_type(type_)
     if pat.is_boolean(type_):
         return "boolean"
-    if pat.is_integer(type_) or pat.is_decimal(type_):
+    if pat.is_integer(type_) or (pat.is_decimal(type_) and type_.scale >= 0):
         return "exact number"
     if pat.is_floating(type_):
         return "floating number"
@@ -143,8 +143,8 @@ def family_of(type_: pa.DataType) -> str:
     if pat.is_duration(type_):
         return "duration"
     raise InputError(
-        f"type {type_} cannot be a key: allowed are integers, decimals, floats, booleans, text, "
-        "binary, dates, times, timestamps and durations"
+        f"type {type_} cannot be a key: allowed are integers, floats, booleans, decimals "
+        "of no negative scale, text, binary, dates, times, timestamps and durations"
     )
 
 
@@ -184,6 +184,11 @@ def words_of(column: pa.Array, type_: pa.DataType) -> tuple[U64Array, BoolArray 
     if pat.is_integer(type_) or pat.is_decimal(type_):
         return _decimal_words(column, type_)
     return _temporal_words(column, type_)
+
+
+def integers_of(codes: U64Array, *, is_signed: bool) -> np.ndarray:
+    """The integers that codes stand for; the master's key type is signed or not."""
+    return (codes ^ _SIGN).view(np.int64) if is_signed else codes
 
 
 def _fits_a_word(type_: pa.DataType) -> bool:

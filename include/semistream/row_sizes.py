@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pat
 
 from semistream.kernels.arrays import I64Array
@@ -37,8 +36,13 @@ def row_sizes(batch: pa.RecordBatch) -> I64Array:
         if width is not None:
             sizes += width
         elif is_bytes_like(column.type):
-            lengths = pc.fill_null(pc.binary_length(column), 0)
-            sizes += lengths.to_numpy(zero_copy_only=False).astype(np.int64) + 4
+            if len(column):
+                # The offsets alone: this runs once per partition read. A NULL may cover bytes,
+                # which are held like any others.
+                is_large = pat.is_large_string(column.type) or pat.is_large_binary(column.type)
+                offsets = np.frombuffer(column.buffers()[1], np.int64 if is_large else np.int32)
+                sizes += np.diff(offsets[column.offset : column.offset + len(column) + 1])
+                sizes += 4
         elif len(column):
             sizes += -(-column.nbytes // len(column))
     return sizes

@@ -1,54 +1,36 @@
 """Every law runs over every kind of store and every algorithm there is.
 
-A store is added by one function in `_FACTORIES`; an algorithm by registering it.
+A store is added by one class in `stores.STORES`; an algorithm by registering it.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from semistream import ArrowStore, algorithms, build_arrow_store, open_join
+from semistream import algorithms, open_join
+from semistream.joins.core import SemiStreamJoin
 from semistream.stores.protocol import MasterStore
 from tests.conformance.oracle import Given, Pairs, assert_same, collect, split, wanted
+from tests.conformance.stores import STORES, MySQLTables, Stores
 
-MakeStore = Callable[..., MasterStore]
-
-
-def _arrow_stores(request: pytest.FixtureRequest) -> MakeStore:
-    folder: Path = request.getfixturevalue("tmp_path")
-    number = itertools.count()
-
-    def make(master: pa.Table, key: Sequence[str], partition_bytes: int = 2048) -> ArrowStore:
-        path = folder / f"master{next(number)}"
-        batches = master.to_batches(max_chunksize=500)
-        build_arrow_store(path, batches, master.schema, key, partition_bytes=partition_bytes)
-        return ArrowStore.open(path)
-
-    return make
+_NEEDS_SERVER = {"mysql": [pytest.mark.mariadb]}
 
 
-_FACTORIES: dict[str, Callable[[pytest.FixtureRequest], MakeStore]] = {"arrow": _arrow_stores}
+@pytest.fixture(scope="session")
+def mysql_tables(mariadb) -> Iterator[MySQLTables]:
+    tables = MySQLTables(mariadb)
+    yield tables
+    tables.close()
 
 
-@pytest.fixture(params=_FACTORIES)
-def make_store(request: pytest.FixtureRequest) -> Iterator[MakeStore]:
-    """`make_store(master, key, partition_bytes)`: a fresh store of these rows."""
-    make = _FACTORIES[request.param](request)
-    made: list[MasterStore] = []
-
-    def remembered(*args: Any, **options: Any) -> MasterStore:
-        made.append(make(*args, **options))
-        return made[-1]
-
-    yield remembered
-    for store in made:
-        store.close()
+@pytest.fixture(params=[pytest.param(name, marks=_NEEDS_SERVER.get(name, ())) for name in STORES])
+def stores(request: pytest.FixtureRequest) -> Stores:
+    """One kind of store."""
+    return STORES[request.param](request)
 
 
 @pytest.fixture(params=algorithms())
@@ -59,12 +41,27 @@ def algorithm(request: pytest.FixtureRequest) -> str:
 class Joiner:
     """Runs one algorithm over one kind of store."""
 
-    def __init__(self, make_store: MakeStore, algorithm: str) -> None:
-        self.make_store, self.algorithm = make_store, algorithm
+    def __init__(self, stores: Stores, algorithm: str) -> None:
+        self.stores, self.algorithm = stores, algorithm
+        self._made: list[MasterStore] = []
+        self._joins: list[SemiStreamJoin] = []
 
-    def open(self, store: MasterStore, stream: pa.Schema, on: Pairs, **options: Any):
+    def make_store(
+        self, master: pa.Table, key: Sequence[str], partition_bytes: int = 2048
+    ) -> MasterStore:
+        self._made.append(self.stores.make(master, key, partition_bytes))
+        return self._made[-1]
+
+    def open(
+        self, store: MasterStore, stream: pa.Schema, on: Pairs, **options: Any
+    ) -> SemiStreamJoin:
         options = {"memory": "1MB", **options}
-        return open_join(store, stream, on, algorithm=self.algorithm, **options)
+        self._joins.append(open_join(store, stream, on, algorithm=self.algorithm, **options))
+        return self._joins[-1]
+
+    def close(self) -> None:
+        for each in (*self._joins, *self._made):
+            each.close()
 
     def run(
         self,
@@ -93,5 +90,13 @@ class Joiner:
 
 
 @pytest.fixture
-def joiner(make_store: MakeStore, algorithm: str) -> Joiner:
-    return Joiner(make_store, algorithm)
+def joiner(stores: Stores, algorithm: str) -> Iterator[Joiner]:
+    joiner = Joiner(stores, algorithm)
+    yield joiner
+    joiner.close()
+
+
+@pytest.fixture
+def make_store(request: pytest.FixtureRequest) -> Any:
+    """Stores of Arrow files, for laws that do not depend on the kind of store."""
+    return STORES["arrow"](request).make

@@ -44,6 +44,7 @@ def caching(quick: bool) -> BenchResult:
         "caching",
         f"{master_rows:,} master rows; stream rows per partition read or per keyed fetch",
         _COLUMNS,
+        identity=4,
     )
     warm_up()
     with zipf_setting(

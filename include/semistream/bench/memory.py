@@ -57,6 +57,7 @@ def memory(quick: bool) -> BenchResult:
             *("rows", "budget_mb", "master_mb", "stream_rows", "output_rows"),
             *("growth_mb", "limit_mb", "share_of_limit"),
         ],
+        identity=2,
     )
     for kind, row_bytes in _ROW_BYTES.items():
         for budget_mb in BUDGETS_MB[:1] if quick else BUDGETS_MB:

@@ -17,13 +17,17 @@ class Verdict(NamedTuple):
 
 @dataclass(slots=True)
 class BenchResult:
-    """A table (`columns` orders the keys of `rows`) and what it says about the targets."""
+    """A table (`columns` orders the keys of `rows`) and what it says about the targets.
+
+    The first `identity` columns tell the rows apart: a table too wide for its page repeats them.
+    """
 
     name: str
     title: str
     columns: list[str]
     rows: list[dict[str, Any]] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
+    identity: int = 1
 
     @property
     def ok(self) -> bool:

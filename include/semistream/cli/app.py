@@ -42,14 +42,23 @@ def run() -> int:
 
 @app.command()
 def join(
-    stream: Annotated[str, typer.Option(help="Stream: Parquet, CSV or JSON lines, file or folder")],
-    master: Annotated[str, typer.Option(help="Master: likewise, or a folder of a built store")],
-    on: Annotated[str, typer.Option(help="COL[=MASTERCOL][,…]")],
+    stream: Annotated[
+        str, typer.Option(help="Parquet, CSV or JSON lines, or mysql://user@host/db/table")
+    ],
+    master: Annotated[str, typer.Option(help="Likewise, or the folder of a built store")],
     out: Annotated[Path, typer.Option(help="Folder for joined/, unmatched/ and shed/")],
+    on: Annotated[str | None, typer.Option(help="COL[=MASTERCOL][,…]")] = None,
+    condition: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of --on: 'COL between LOW and HIGH' or 'COL within 0.5 of MASTERCOL'"
+        ),
+    ] = None,
     algorithm: Annotated[str, typer.Option(help="auto or a name from `algorithms`")] = "auto",
     memory: Annotated[str, typer.Option(help="Budget, for example 64MB")] = "64MB",
     how: Annotated[str, typer.Option(help="inner or left")] = "inner",
     select: Annotated[str | None, typer.Option(help="Master columns to bring: COL[,…]")] = None,
+    order: Annotated[str, typer.Option(help="any, or stream: rows in stream order")] = "any",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Join a stream with a master and write the rows as Parquet."""
@@ -60,11 +69,13 @@ def join(
         stream=stream,
         master=master,
         on=on,
+        condition=condition,
         out=out,
         algorithm=algorithm,
         memory=memory,
         how=how,
         select=select,
+        order=order,
     )
     if as_json:
         print(json.dumps(statistics.to_dict()))
@@ -80,12 +91,16 @@ def generate(
     out: Annotated[Path, typer.Option(help="Folder for master/ and stream/")],
     skew: Annotated[float, typer.Option(help="Zipf exponent, 0 to 1.2")] = 1.0,
     seed: Annotated[int, typer.Option(help="Same seed, same rows")] = 0,
+    placement: Annotated[
+        str | None, typer.Option(help="Which keys are frequent: random, or rank (the lowest)")
+    ] = None,
 ) -> None:
     """Write a workload as Parquet."""
     from semistream.workloads import make_workload, write_workload
 
+    own = {} if placement is None else {"placement": placement}
     made = make_workload(
-        workload, master_rows=master_rows, stream_rows=stream_rows, skew=skew, seed=seed
+        workload, master_rows=master_rows, stream_rows=stream_rows, skew=skew, seed=seed, **own
     )
     write_workload(made, out, None)
     pairs = zip(made.stream_key, made.master_key, strict=True)

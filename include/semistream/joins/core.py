@@ -19,6 +19,7 @@ from semistream.joins.shed_store import ShedStore
 from semistream.joins.shedding import Shedding
 from semistream.kernels.arrays import I64Array
 from semistream.keys import NO_MATCH, NULL_KEY, OK, Keys
+from semistream.plain import plain_batch, plain_schema
 from semistream.row_sizes import row_sizes
 from semistream.sizes import format_bytes
 
@@ -48,10 +49,12 @@ class SemiStreamJoin:
         on: Sequence[tuple[str, str]],
         *,
         budget_bytes: int,
+        encode: Callable[[Sequence[pa.Array]], Keys] | None = None,
         shedding: Shedding | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._around, self._disk, self._on = around, disk, tuple(on)
+        self._encode = encode or around.store.encode
         self._clock = clock
         self._budget_bytes = budget_bytes
         self._backlog: deque[_Backlog] = deque()
@@ -59,7 +62,8 @@ class SemiStreamJoin:
         self._shedding = shedding
         self._shed_store = around.shed_store
         self._backlog_rows = 0
-        self._last_loop = 0  # tuples finished in the last step
+        self._step_starts: deque[float] = deque()  # since the oldest pending tuple came
+        self._last_loop = 0  # tuples finished (or else taken in) by the last step
         if self._shed_store is not None:
             left = self._shed_store.outstanding
             around.statistics.rows_recovered = around.statistics.rows_shed = left
@@ -83,13 +87,25 @@ class SemiStreamJoin:
         has_shed = self._shed_store is not None and self._shed_store.has_unloaded
         return not self._backlog and not self._disk.pending and not has_shed
 
+    @property
+    def has_backlog(self) -> bool:
+        """Tuples were offered that no step has looked at."""
+        return bool(self._backlog)
+
+    def oldest_pending(self) -> pa.RecordBatch | None:
+        """The row that has been pending longest, without shedding the first to have been offered.
+
+        Holds between steps; within one, tuples may be out whose rows are not.
+        """
+        row = self._disk.oldest()
+        if row is None and self._backlog:
+            row = self._backlog[0].rows.slice(self._backlog[0].position, 1)
+        return row
+
     def offer(self, batch: pa.RecordBatch) -> None:
         """Take stream tuples; they are worked on by the next steps."""
-        if not batch.schema.equals(self._around.stream_schema):
-            raise InputError(
-                f"a stream batch has other columns than the join was opened with: it has "
-                f"({_describe(batch.schema)}), expected ({_describe(self._around.stream_schema)})"
-            )
+        require_schema(batch, self._around.stream_schema)
+        batch = plain_batch(batch, self._around.stream_schema)
         self.statistics.rows_in += batch.num_rows
         self.statistics.rows_pending += batch.num_rows
         if batch.num_rows:
@@ -101,9 +117,10 @@ class SemiStreamJoin:
         statistics = self.statistics
         statistics.steps += 1
         started = self._clock()
+        self._step_starts.append(started)
         if self._shedding is not None and self._shedding.auto_acknowledge:
             self.acknowledge()
-        finished = statistics.rows_finished
+        finished, waiting = statistics.rows_finished, self._backlog_rows
         for outputs in (
             self._balance_load(),
             self._intake(),
@@ -115,7 +132,8 @@ class SemiStreamJoin:
                 yield output
                 started = self._clock()
         self._settle()
-        self._last_loop = statistics.rows_finished - finished
+        # A scan takes tuples for a whole cycle before it finishes the first.
+        self._last_loop = (statistics.rows_finished - finished) or (waiting - self._backlog_rows)
         statistics.seconds += self._clock() - started
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[JoinOutput]:
@@ -160,6 +178,10 @@ class SemiStreamJoin:
         held["front_stage"] = 0 if front is None else front.nbytes
         statistics.bytes_by_component = held
         statistics.peak_bytes = max(statistics.peak_bytes, sum(held.values()))
+        while len(self._step_starts) > statistics.queue_age_steps + 1:
+            self._step_starts.popleft()
+        waits = statistics.window_rows and self._step_starts
+        statistics.queue_age_seconds = self._clock() - self._step_starts[0] if waits else 0.0
         if front is not None:
             statistics.front_stage_rows = front.keys.used
             statistics.front_stage_threshold = front.threshold
@@ -219,7 +241,7 @@ class SemiStreamJoin:
             entry = self._backlog[0]
             if entry.keys is None:
                 names = [ours for ours, _ in self._on]
-                entry.keys = self._around.store.encode([entry.rows.column(name) for name in names])
+                entry.keys = self._encode([entry.rows.column(name) for name in names])
             stop = min(entry.position + self._chunk_rows(), entry.rows.num_rows)
             taken, outputs = self._take(
                 entry.rows.slice(entry.position, stop - entry.position),
@@ -235,8 +257,8 @@ class SemiStreamJoin:
                 return
 
     def _chunk_rows(self) -> int:
-        free = self.statistics.window_capacity - self.statistics.window_rows
-        return int(np.clip(1.2 * free / max(self._miss_ratio, 0.01), _FEWEST_ROWS, _MOST_ROWS))
+        wanted = 1.2 * self._disk.room / max(self._miss_ratio, 0.01)
+        return int(np.clip(wanted, _FEWEST_ROWS, _MOST_ROWS))
 
     def _take(
         self, rows: pa.RecordBatch, keys: Keys, tags: I64Array | None
@@ -252,7 +274,10 @@ class SemiStreamJoin:
             heads[usable], absent[usable] = front.probe(some)
         wait = np.flatnonzero((heads < 0) & ~absent & (keys.status == OK))
         missed = keys.take(wait)
-        first, last = self._around.store.locate(missed)
+        if self._disk.uses_index:
+            first, last = self._around.store.locate(missed)
+        else:
+            first = last = np.zeros(len(missed), np.int64)
         unlocated = wait[first < 0]
         here = np.flatnonzero(first >= 0)
         wait = wait[here]
@@ -275,10 +300,11 @@ class SemiStreamJoin:
             )
         self._miss_ratio += 0.2 * (len(wait) / count - self._miss_ratio)
         absent[unlocated] = True
+        served = None
         if tags is not None:
-            served = np.ones(taken, np.bool_)
-            served[wait[wait < taken]] = False
-            self._around.finish(tags[:taken][served])
+            is_served = np.ones(taken, np.bool_)
+            is_served[wait[wait < taken]] = False
+            served = tags[:taken][is_served]
         return taken, self._serve(
             rows.slice(0, taken),
             keys.status[:taken],
@@ -286,6 +312,7 @@ class SemiStreamJoin:
             absent[:taken],
             len(unlocated[unlocated < taken]),
             waiting.slice(0, min(room, len(wait))),
+            served,
         )
 
     def _serve(
@@ -296,15 +323,19 @@ class SemiStreamJoin:
         absent: np.ndarray,
         unlocated: int,
         waiting: Waiting,
+        served: I64Array | None,
     ) -> Iterator[JoinOutput]:
         emitter, statistics, front = self._around.emitter, self.statistics, self.front_stage
         hits = np.flatnonzero(heads >= 0)
         if front is not None and len(hits):
-            owner, master = front.gather(heads[hits])
             statistics.front_stage_hits += len(hits)
             statistics.rows_matched += len(hits)
-            index = hits if owner is None else hits[owner]
-            yield from emitter.joined(rows.take(pa.array(index)), master)
+            sizes = front.sizes(heads[hits], -(-rows.nbytes // rows.num_rows))
+            for part in emitter.portions(sizes):
+                some = hits[part]
+                owner, master = front.gather(heads[some])
+                index = some if owner is None else some[owner]
+                yield from emitter.joined(rows.take(pa.array(index)), master)
         nulls = np.flatnonzero(status == NULL_KEY)
         yield from emitter.unmatched(rows.take(pa.array(nulls)), "null_key")
         gone = np.flatnonzero(absent)
@@ -313,8 +344,19 @@ class SemiStreamJoin:
             len(gone) - unlocated - int(np.count_nonzero(status == NO_MATCH))
         )
         yield from emitter.unmatched(rows.take(pa.array(gone)), "no_match")
+        # Only now: whoever acknowledges between two outputs must not lose the later one.
+        self._around.finish(served)
         if len(waiting.keys):
             yield from self._disk.accept(waiting, statistics.steps)
+
+
+def require_schema(batch: pa.RecordBatch, schema: pa.Schema) -> None:
+    """Refuse a batch of other columns."""
+    if not plain_schema(batch.schema).equals(plain_schema(schema)):
+        raise InputError(
+            f"a stream batch has other columns than the join was opened with: it has "
+            f"({_describe(batch.schema)}), expected ({_describe(schema)})"
+        )
 
 
 def _describe(schema: pa.Schema) -> str:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from semistream.joins.bounds import Bounds
 from semistream.joins.front_stage import FrontStage
 from semistream.joins.lookup import LookUp
 from semistream.joins.outputs import Emitter, JoinOutput
@@ -47,7 +48,9 @@ class Surroundings:
     statistics: JoinStatistics
     front_stage: FrontStage | None
     stream_schema: pa.Schema
+    stream_key: tuple[str, ...]
     shed_store: ShedStore | None = None
+    bounds: Bounds | None = None  # of a condition other than equality
 
     def finish(self, tags: I64Array | None) -> None:
         """Tuples have left the join; those that were shed once are done for good."""
@@ -59,7 +62,15 @@ class DiskPhase(Protocol):
     """Joins the tuples it accepted, a bounded amount of work per step."""
 
     @property
+    def uses_index(self) -> bool:
+        """Tuples come with the partitions of their keys, and only if the index has any."""
+
+    @property
     def pending(self) -> int: ...
+    @property
+    def room(self) -> int:
+        """About how many tuples it would take now."""
+
     def room_for(self, rows: pa.RecordBatch) -> int:
         """How many of the first rows can be accepted now."""
 
@@ -68,6 +79,9 @@ class DiskPhase(Protocol):
 
     def step(self, step: int) -> Iterator[JoinOutput]:
         """Finish some pending tuples; at least one if any is pending."""
+
+    def oldest(self) -> pa.RecordBatch | None:
+        """The row of a tuple that came no later than any that is pending, asked between steps."""
 
     def shed(self, count: int) -> pa.RecordBatch | None:
         """Give up at most `count` of the oldest tuples; None if nothing ever stays pending."""

@@ -12,7 +12,8 @@ from semistream.joins.lookup import LookUp, Oldest
 from semistream.joins.outputs import JoinOutput
 from semistream.joins.pinned import PinnedPartitions
 from semistream.joins.window import Window
-from semistream.slab import RowSlab
+from semistream.joins.window_shape import window_shape
+from semistream.row_sizes import row_sizes
 
 
 class HybridPhase:
@@ -21,6 +22,8 @@ class HybridPhase:
     Paper 001, algorithm 1. Several partitions are read per step, as many as the disk buffer
     holds, so that the fixed cost of a step is shared.
     """
+
+    uses_index = True
 
     def __init__(
         self,
@@ -44,6 +47,10 @@ class HybridPhase:
     @property
     def pending(self) -> int:
         return 0 if self._window is None else self._window.pending
+
+    @property
+    def room(self) -> int:
+        return 0 if self._window is None else self._window.capacity - self._window.pending
 
     def room_for(self, rows: pa.RecordBatch) -> int:
         if self._window is None:
@@ -77,7 +84,12 @@ class HybridPhase:
         slots, low, high = window.match(master)
         finished, matched = window.settle(slots, high > low)
         yield from around.emitter.pairs(
-            window.rows, slots, low, high - low, lambda rows: master.rows.take(pa.array(rows))
+            window.rows,
+            slots,
+            low,
+            high - low,
+            lambda rows: master.rows.take(pa.array(rows)),
+            sizes=(window.sizes, row_sizes(master.rows).take),
         )
         around.statistics.rows_matched += int(np.count_nonzero(matched))
         missing = finished[~matched]
@@ -86,8 +98,12 @@ class HybridPhase:
             around.front_stage.consider(master, low, high)
             around.front_stage.note_absent(*window.codes(missing))
         around.finish(window.tags(finished))
-        window.remove(finished)
+        window.remove_all(chosen, finished)
         self._note_window(step)
+
+    def oldest(self) -> pa.RecordBatch | None:
+        window = self._window
+        return window.rows(window.first()) if window is not None and window.pending else None
 
     def shed(self, count: int) -> pa.RecordBatch | None:
         window = self._window
@@ -120,7 +136,6 @@ class HybridPhase:
         )
 
     def _make_window(self, rows: pa.RecordBatch) -> Window:
-        """Slots for tuples as wide as the first ones; wider ones later fill it by bytes."""
         store, schema = self._around.store, self._around.stream_schema
         fixed = Window.slot_bytes(
             schema,
@@ -128,18 +143,11 @@ class HybridPhase:
             has_straddling_keys=store.has_straddling_keys,
             is_tagged=self._is_tagged,
         )
-        sizes = RowSlab.arena_sizes(rows)
-        arena_per_row = float(sizes.mean()) * 1.25 if len(sizes) else 0.0
-        first_row = int(sizes[0]) * 8 // 7 + 8 if len(sizes) else 0
-        capacity = min(
-            int(self._window_bytes / (fixed + arena_per_row)),
-            (self._window_bytes - first_row) // fixed,
-        )
-        capacity = max(capacity, 1)
+        capacity, arena_bytes = window_shape(rows, self._window_bytes, fixed)
         return Window(
             schema,
             capacity,
-            max(self._window_bytes - capacity * fixed, 0),
+            arena_bytes,
             store.partition_count,
             is_exact=store.is_exact,
             has_straddling_keys=store.has_straddling_keys,

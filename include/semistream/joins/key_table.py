@@ -45,20 +45,17 @@ class KeyTable:
 
     def probe(self, codes: U64Array, checks: U64Array | None) -> I32Array:
         """Entries of the keys, -1 for a miss; every hit makes its entry heavier."""
+        return self._find(codes, checks, self.weight)
+
+    def _find(self, codes: U64Array, checks: U64Array | None, weight: np.ndarray) -> I32Array:
         found = np.empty(len(codes), np.int32)
         wanted = self.check[:0] if checks is None else checks
-        tables.probe(
-            codes, wanted, self._table, self._shift, self.code, self.check, self.weight, found
-        )
+        tables.probe(codes, wanted, self._table, self._shift, self.code, self.check, weight, found)
         return found
 
     def has(self, codes: U64Array, checks: U64Array | None) -> np.ndarray:
         """Which keys are in; looking does not make them heavier."""
-        before = self.weight
-        self.weight = np.zeros_like(before)
-        found = self.probe(codes, checks)
-        self.weight = before
-        return found >= 0
+        return self._find(codes, checks, self.weight[:0]) >= 0
 
     def take(self, count: int) -> I32Array:
         """`count` free entries."""
@@ -89,15 +86,38 @@ class KeyTable:
 
         A pool is drawn at once and used up over many calls; who gained weight since is passed over.
         """
+        self._draw()
+        some, weights = self._pool[:count], self._pool_weight[:count]
+        self._pool, self._pool_weight = self._pool[count:], self._pool_weight[count:]
+        return some[self.weight[some] <= weights]
+
+    def beaten_by(self, rivals: np.ndarray) -> I32Array:
+        """The least heavy keys, the lightest first, the i-th lighter than `rivals[i]`.
+
+        Rivals come the heaviest first, so that as many as possible find somebody to displace.
+        """
+        self._draw()
+        some, weights = self._pool[: len(rivals)], self._pool_weight[: len(rivals)]
+        candidates = np.flatnonzero(self.weight[some] <= weights)
+        beaten = int(np.count_nonzero(weights[candidates] < rivals[: len(candidates)]))
+        used = len(some) if beaten == len(candidates) else int(candidates[beaten])
+        self._pool, self._pool_weight = self._pool[used:], self._pool_weight[used:]
+        victims: I32Array = some[candidates[:beaten]]
+        return victims
+
+    @property
+    def floor(self) -> np.float32:
+        """No key is lighter, as far as the present pool knows."""
+        self._draw()
+        return np.float32(self._pool_weight[0]) if len(self._pool) else np.float32(0)
+
+    def _draw(self) -> None:
         if not len(self._pool):
             size = min(_POOL, self.capacity)
             pool = np.argpartition(self.weight, size - 1)[:size].astype(np.int32)
             pool = pool[np.isfinite(self.weight[pool])]
             self._pool = pool[np.argsort(self.weight[pool], kind="stable")]
             self._pool_weight = self.weight[self._pool]
-        some, weights = self._pool[:count], self._pool_weight[:count]
-        self._pool, self._pool_weight = self._pool[count:], self._pool_weight[count:]
-        return some[self.weight[some] <= weights]
 
     def age(self) -> None:
         self.weight *= np.float32(0.5)

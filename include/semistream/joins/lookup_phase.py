@@ -10,17 +10,18 @@ import pyarrow as pa
 from semistream.joins.disk_phase import Surroundings, Waiting
 from semistream.joins.lookup import LookUp
 from semistream.joins.outputs import JoinOutput
-from semistream.kernels.arrays import I64Array
-from semistream.kernels.matching import match_keys
+from semistream.kernels.arrays import I64Array, U64Array
 from semistream.keys import Keys
 from semistream.row_sizes import row_sizes
 from semistream.stores.protocol import MasterRows
 
-_MOST_ROWS = 1 << 14
+_MOST_ROWS = 1 << 16  # a fetch is shared by as many tuples as there is memory for, up to here
 
 
 class LookupPhase:
     """Fetches the distinct keys of the tuples at hand through the master's index."""
+
+    uses_index = True
 
     def __init__(self, around: Surroundings, buffer_bytes: int, fetch_bytes: int) -> None:
         self._around = around
@@ -28,6 +29,10 @@ class LookupPhase:
         self._waiting: list[Waiting] = []
         self._bytes = self._most_fetched = 0
         self.pending = 0
+
+    @property
+    def room(self) -> int:
+        return _MOST_ROWS - self.pending
 
     def room_for(self, rows: pa.RecordBatch) -> int:
         ends = np.cumsum(row_sizes(rows) + 32)
@@ -46,14 +51,19 @@ class LookupPhase:
             return
         waiting, self._waiting = self._waiting, []
         rows = pa.concat_batches([each.rows for each in waiting])
+        sizes = row_sizes(rows)
         keys = _together([each.keys for each in waiting])
+        order = np.argsort(keys.codes, kind="stable")
+        ascending = keys.codes[order]
         around = self._around
         matched = np.zeros(len(keys), np.bool_)
         for master in around.store.fetch(_distinct(keys, around), self._fetch_bytes):
             around.statistics.partition_reads += len(master.partitions)
             around.statistics.master_rows_read += len(master)
             self._most_fetched = max(self._most_fetched, master.nbytes)
-            yield from self._join(rows, keys, master, matched)
+            tuples, low, high = _ranges(keys, order, ascending, master)
+            matched[tuples[high > low]] = True
+            yield from self._join(rows, sizes, tuples, low, high, master)
         around.statistics.rows_matched += int(np.count_nonzero(matched))
         missing = np.flatnonzero(~matched)
         yield from around.emitter.unmatched(rows.take(pa.array(missing)), "no_match")
@@ -64,6 +74,9 @@ class LookupPhase:
             around.finish(each.tags)
         self.pending = self._bytes = 0
 
+    def oldest(self) -> pa.RecordBatch | None:
+        return self._waiting[0].rows.slice(0, 1) if self._waiting else None
+
     def shed(self, count: int) -> pa.RecordBatch | None:
         return None
 
@@ -71,16 +84,21 @@ class LookupPhase:
         """There is no queue to look into."""
 
     def _join(
-        self, rows: pa.RecordBatch, keys: Keys, master: MasterRows, matched: np.ndarray
+        self,
+        rows: pa.RecordBatch,
+        sizes: I64Array,
+        tuples: np.ndarray,
+        low: I64Array,
+        high: I64Array,
+        master: MasterRows,
     ) -> Iterator[JoinOutput]:
-        tuples, low, high = _ranges(keys, master)
-        matched[tuples[high > low]] = True
         yield from self._around.emitter.pairs(
             lambda index: rows.take(pa.array(index)),
             tuples,
             low,
             high - low,
             lambda index: master.rows.take(pa.array(index)),
+            sizes=(sizes.take, row_sizes(master.rows).take),
         )
         if self._around.front_stage is not None:
             self._around.front_stage.consider(master, low, high)
@@ -112,28 +130,21 @@ def _distinct(keys: Keys, around: Surroundings) -> Keys:
     return keys.take(index)
 
 
-def _ranges(keys: Keys, master: MasterRows) -> tuple[np.ndarray, I64Array, I64Array]:
-    """Tuples and their ranges of rows; a key that straddles groups has one range in each."""
-    order = np.argsort(keys.codes, kind="stable")
-    codes = keys.codes[order]
-    none = np.empty(0, np.uint64)
-    checks = none if keys.checks is None else keys.checks[order]
-    row_checks = none if master.checks is None else master.checks
+def _ranges(
+    keys: Keys, order: np.ndarray, codes: U64Array, master: MasterRows
+) -> tuple[np.ndarray, I64Array, I64Array]:
+    """Tuples and their ranges of rows; a key that straddles groups has one range in each.
+
+    `codes` are those of the keys, ascending, `order` says whose.
+    """
     bounds = master.bounds
     some = np.flatnonzero(bounds[1:] > bounds[:-1])
     begins = np.searchsorted(codes, master.codes[bounds[some]], side="left")
-    ends = np.searchsorted(codes, master.codes[bounds[some + 1] - 1], side="right")
-    tuples, lows, highs = [], [], []
-    for group, begin, end in zip(some, begins, ends, strict=True):
-        if begin == end:
-            continue
-        low, high = np.empty(end - begin, np.int64), np.empty(end - begin, np.int64)
-        match_keys(
-            codes[begin:end], checks[begin:end], bounds, master.codes, row_checks, group, low, high
-        )
-        tuples.append(order[begin:end])
-        lows.append(low)
-        highs.append(high)
-    if not tuples:
-        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
-    return np.concatenate(tuples), np.concatenate(lows), np.concatenate(highs)
+    counts = np.zeros(len(bounds) - 1, np.int64)
+    counts[some] = np.searchsorted(codes, master.codes[bounds[some + 1] - 1], side="right") - begins
+    ends = np.cumsum(counts)
+    places = np.arange(counts.sum()) + np.repeat(begins - (ends - counts)[some], counts[some])
+    tuples = order[places]
+    checks = None if keys.checks is None else keys.checks[tuples]
+    low, high = master.ranges(codes[places], checks, ends)
+    return tuples, low, high

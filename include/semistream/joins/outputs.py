@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +15,7 @@ from semistream.statistics import JoinStatistics
 
 Kind = Literal["joined", "unmatched", "shed"]
 How = Literal["inner", "left"]
+Weigh = Callable[[np.ndarray], I64Array]  # bytes of each of some rows
 REASON = "_reason"
 CLASH_SUFFIX = "_master"
 _CHUNK_BYTES = 8 << 20
@@ -70,6 +71,7 @@ class Emitter:
         self.joined_schema = output_schema(stream, master, how)
         self.unmatched_schema = stream.append(pa.field(REASON, pa.string()))
         self._stream, self._master, self._how = stream, master, how
+        self.master_names = list(master.names)
         self._statistics = statistics
         self._chunk_rows = int(np.clip(_CHUNK_BYTES / (row_bytes + 64), 64, 1 << 16))
 
@@ -89,11 +91,25 @@ class Emitter:
         low: I64Array,
         counts: I64Array,
         master_rows: Callable[[np.ndarray], pa.RecordBatch],
+        *,
+        sizes: tuple[Weigh, Weigh] | None = None,
     ) -> Iterator[JoinOutput]:
         """Tuple i with the master rows `low[i]` to `low[i] + counts[i]`, in chunks: the product
-        of a many-to-many key never stands in memory as a whole."""
+        of a many-to-many key never stands in memory as a whole. `sizes` weigh tuples and master
+        rows: one wide row that many tuples meet must not fill the memory either."""
         matched = np.flatnonzero(counts)
-        tuples, low, counts = tuples[matched], low[matched], counts[matched]
+        tuples = tuples[matched]
+        for owner, rows in self.spread(low[matched], counts[matched]):
+            slots = tuples[owner]
+            parts: Iterable[slice] = [slice(None)]
+            if sizes is not None:
+                parts = self.portions(sizes[0](slots) + sizes[1](rows))
+            for part in parts:
+                yield from self.joined(stream_rows(slots[part]), master_rows(rows[part]))
+
+    def spread(self, low: I64Array, counts: I64Array) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The numbers `low[i]` to `low[i] + counts[i]` (at least one) and the i of each, in chunks
+        of as many as an output may have rows."""
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
         for start in range(0, total, self._chunk_rows):
@@ -101,7 +117,17 @@ class Emitter:
             numbers = np.arange(start, stop)
             owner = np.searchsorted(ends, numbers, side="right") if total > len(ends) else numbers
             rows = low[owner] + numbers - (ends[owner] - counts[owner])
-            yield from self.joined(stream_rows(tuples[owner]), master_rows(rows))
+            yield owner, rows
+
+    def portions(self, sizes: I64Array) -> Iterator[slice]:
+        """Ranges of rows of `sizes` bytes that are safe to put out at once; a row is in one."""
+        ends = np.cumsum(sizes)
+        start = 0
+        while start < len(ends):
+            done = ends[start - 1] if start else 0
+            stop = max(int(np.searchsorted(ends, done + _CHUNK_BYTES, side="right")), start + 1)
+            yield slice(start, stop)
+            start = stop
 
     def unmatched(self, rows: pa.RecordBatch, reason: str) -> Iterator[JoinOutput]:
         """Tuples without a master tuple; in left mode they are also joined with NULLs."""

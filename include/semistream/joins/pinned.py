@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from semistream.joins.disk_phase import Surroundings, Waiting
 from semistream.joins.outputs import JoinOutput
-from semistream.kernels.matching import match_keys
+from semistream.row_sizes import row_sizes
 from semistream.stores.protocol import MasterRows, MasterStore
 
 _LEARN_ROWS = 200_000  # tuples between two choices of what to pin
@@ -31,11 +31,17 @@ class PinnedPartitions:
         self._learned = _LEARN_ROWS if hot else 0
         self._group = np.full(store.partition_count, -1, np.int32)
         self._rows: MasterRows | None = None
+        self._row_sizes = np.zeros(0, np.int64)
+
+    @staticmethod
+    def overhead(store: MasterStore) -> int:
+        """Bytes of the counts of arrivals and of what is pinned."""
+        return 8 * store.partition_count
 
     @property
     def nbytes(self) -> int:
         held = 0 if self._rows is None else self._rows.nbytes
-        return held + self._arrivals.nbytes + self._group.nbytes
+        return held + self._row_sizes.nbytes + self._arrivals.nbytes + self._group.nbytes
 
     def join(self, waiting: Waiting, around: Surroundings) -> tuple[Waiting, Iterator[JoinOutput]]:
         """The tuples that must wait for the disk, and the outputs of the others."""
@@ -63,23 +69,12 @@ class PinnedPartitions:
     ) -> Iterator[JoinOutput]:
         rows = self._rows
         assert rows is not None
-        low, high = np.zeros(len(here), np.int64), np.zeros(len(here), np.int64)
-        none = np.empty(0, np.uint64)
-        for number in np.unique(group[here]):
-            at = np.flatnonzero(group[here] == number)
-            some_low, some_high = np.empty(len(at), np.int64), np.empty(len(at), np.int64)
-            checks = waiting.keys.checks
-            match_keys(
-                waiting.keys.codes[here[at]],
-                none if checks is None else checks[here[at]],
-                rows.bounds,
-                rows.codes,
-                none if rows.checks is None else rows.checks,
-                number,
-                some_low,
-                some_high,
-            )
-            low[at], high[at] = some_low, some_high
+        here = here[np.argsort(group[here], kind="stable")]
+        ends = np.searchsorted(group[here], np.arange(len(rows.partitions)), side="right")
+        checks = waiting.keys.checks
+        low, high = rows.ranges(
+            waiting.keys.codes[here], None if checks is None else checks[here], ends
+        )
         statistics = around.statistics
         statistics.pinned_hits += len(here)
         statistics.rows_matched += int(np.count_nonzero(high > low))
@@ -89,11 +84,12 @@ class PinnedPartitions:
             low,
             high - low,
             lambda index: rows.rows.take(pa.array(index)),
+            sizes=(row_sizes(waiting.rows).take, self._row_sizes.take),
         )
-        if waiting.tags is not None:
-            around.finish(waiting.tags[here])
         missing = here[high == low]
         yield from around.emitter.unmatched(waiting.rows.take(pa.array(missing)), "no_match")
+        if waiting.tags is not None:
+            around.finish(waiting.tags[here])
 
     def _choose(self, around: Surroundings) -> None:
         if not self._count:
@@ -110,6 +106,7 @@ class PinnedPartitions:
         self._rows = None
         self._group[:] = -1
         self._rows = self._store.read(wanted)
+        self._row_sizes = row_sizes(self._rows.rows)
         around.statistics.partition_reads += len(wanted)
         around.statistics.master_rows_read += len(self._rows)
         self._group[wanted] = np.arange(len(wanted), dtype=np.int32)

@@ -70,8 +70,7 @@ class ShedStore:
         count = 0
         while self._waiting and count < wanted:
             number = self._waiting.pop(0)
-            with pa.OSFile(str(self._path(number)), "rb") as source:
-                rows = ipc.open_file(source).get_batch(0)
+            rows = self._read(number)
             if not rows.schema.equals(schema):
                 raise InputError(
                     f"shed segment {self._path(number)} has columns {rows.schema.names}, the "
@@ -81,6 +80,20 @@ class ShedStore:
             taken.append((rows.take(pa.array(left)), (number << _ROW_BITS) | left))
             count += len(left)
         return taken
+
+    def _read(self, number: int) -> pa.RecordBatch:
+        path, wanted = self._path(number), len(self._done[number])
+        try:
+            with pa.OSFile(str(path), "rb") as source:
+                rows = ipc.open_file(source).get_batch(0)
+                rows.validate(full=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
+            raise StoreCorrupt(
+                f"shed segment {path} cannot be read ({error}): restore it"
+            ) from None
+        if rows.num_rows != wanted:
+            raise StoreCorrupt(f"shed segment {path} has {rows.num_rows} rows, not {wanted}")
+        return rows
 
     def finish(self, tags: I64Array) -> None:
         """Mark rows as joined; permanent with the next `commit`."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from semistream.kernels import pending
 from semistream.kernels.arrays import I32Array, I64Array
-from semistream.kernels.matching import match_chains
+from semistream.kernels.matching import walk_chains
 from semistream.keys import Keys
 from semistream.slab import RowSlab
 from semistream.stores.protocol import MasterRows
@@ -42,7 +42,7 @@ class Window:
         self._code = np.zeros(capacity, np.uint64)
         self._check = np.zeros(0 if is_exact else capacity, np.uint64)
         self._partition = np.zeros(capacity, np.int32)
-        self._following = np.arange(1, capacity + 1, dtype=np.int32)
+        self._following = np.full(capacity, -1, np.int32)
         self._previous = np.full(capacity, -1, np.int32)
         self._heads = np.full(partition_count, -1, np.int32)
         self.pending_by_partition = np.zeros(partition_count, np.int32)
@@ -50,7 +50,10 @@ class Window:
         self._place = np.zeros(capacity, np.int32)
         self._ring = np.full(int(capacity * _QUEUE_SLACK) + 1, -1, np.int32)
         self._head = self._tail = 0
-        self._free = 0
+        # The free slots are a stack at the other end of the ring; the two never meet, because
+        # the living and the free are `capacity` together and the ring is longer.
+        self._bottom = len(self._ring) - capacity
+        self._ring[self._bottom :] = np.arange(capacity, dtype=np.int32)
         self.pending = 0
         # Only masters whose keys straddle partitions need to know where a key ends and whether
         # an earlier partition has matched; only shedding needs tags.
@@ -98,7 +101,8 @@ class Window:
         """Take rows that fit (`room_for`), at the newest end of the queue."""
         if not rows.num_rows:
             return
-        slots, self._free = pending.allocate(rows.num_rows, self._following, self._free)
+        slots = self._ring[self._bottom : self._bottom + rows.num_rows].copy()
+        self._bottom += len(slots)
         self._slab.put(slots, rows)
         self._code[slots] = keys.codes
         if keys.checks is not None:
@@ -110,31 +114,19 @@ class Window:
         if len(self._tag):
             self._tag[slots] = -1 if tags is None else tags
         self._link(slots, first)
-        if self._tail + len(slots) > len(self._ring):
-            self._tail = pending.squeeze(self._place, self._ring, self._head, self._tail)
-            self._head = 0
+        if self._tail + len(slots) > self._bottom:
+            self._squeeze()
         self._tail = pending.enqueue(slots, self._place, self._ring, self._tail)
         self.pending += len(slots)
 
     def match(self, master: MasterRows) -> tuple[I32Array, I64Array, I64Array]:
         """The slots pending on the partitions read, and the range of master rows of each."""
-        count = int(self.pending_by_partition[master.partitions].sum())
-        slots, low, high = np.empty(count, np.int32), np.empty(count, np.int64), None
-        high = np.empty(count, np.int64)
-        checks = self._check[:0] if master.checks is None else master.checks
-        match_chains(
-            master.partitions,
-            self._heads,
-            self._following,
-            self._code,
-            self._check,
-            master.bounds,
-            master.codes,
-            checks,
-            slots,
-            low,
-            high,
-        )
+        counts = self.pending_by_partition
+        count = int(counts[master.partitions].sum())
+        slots = np.empty(count, np.int32)
+        ends = np.empty(len(master.partitions), np.int64)
+        walk_chains(master.partitions, self._heads, counts, self._following, slots, ends)
+        low, high = master.ranges(*self.codes(slots), ends)
         return slots, low, high
 
     def settle(self, slots: I32Array, matched: np.ndarray) -> tuple[I32Array, np.ndarray]:
@@ -156,6 +148,9 @@ class Window:
     def rows(self, slots: I32Array) -> pa.RecordBatch:
         return self._slab.gather(slots)
 
+    def sizes(self, slots: I32Array) -> I64Array:
+        return self._slab.sizes(slots)
+
     def codes(self, slots: I32Array) -> tuple[np.ndarray, np.ndarray | None]:
         return self._code[slots], (self._check[slots] if len(self._check) else None)
 
@@ -165,18 +160,47 @@ class Window:
     def remove(self, slots: I32Array) -> None:
         """Free the slots of tuples that have left the window."""
         self._unlink(slots)
+        self._release(slots)
+
+    def remove_all(self, partitions: np.ndarray, slots: I32Array) -> None:
+        """Free the slots of finished tuples, all that `settle` left pending on the partitions."""
+        if len(self._last):
+            self.remove(slots)
+            return
+        pending.empty_chains(partitions, self._heads, self.pending_by_partition)
+        self._release(slots)
+
+    def _release(self, slots: I32Array) -> None:
         pending.dequeue(slots, self._place, self._ring)
         self._slab.clear(slots)
-        self._free = pending.release(slots, self._following, self._free)
         self.pending -= len(slots)
-        self._skip_holes()
+        if self._tail > self._bottom - len(slots):
+            self._squeeze()
+        self._bottom -= len(slots)
+        self._ring[self._bottom : self._bottom + len(slots)] = slots
+        if self.pending:
+            self._head = int(pending.first_living(self._ring, self._head, self._tail))
+        else:
+            self._head = self._tail = 0
+
+    def _squeeze(self) -> None:
+        """Close the holes of the queue."""
+        self._tail = int(pending.squeeze(self._place, self._ring, self._head, self._tail))
+        self._head = 0
 
     def oldest(self, count: int) -> I32Array:
-        """The oldest tuples that were not shed before, at most `count`."""
+        """The oldest tuples that were not shed before, at most `count`.
+
+        A tuple some of whose matches are out already is no longer among them.
+        """
         slots: I32Array = pending.oldest_slots(
             self._ring, self._head, self._tail, min(count, self.pending), self._tag
         )
-        return slots
+        return slots[~self._has_matched[slots]] if len(self._last) else slots
+
+    def first(self) -> I32Array:
+        """The slot at the head of the queue; there must be one."""
+        return self._ring[self._head : self._head + 1]
 
     def partitions_from_oldest(self, wanted: int) -> I64Array:
         return self._walk(self._head, self._tail, 1, wanted)
@@ -197,14 +221,6 @@ class Window:
             self._ring, start, stop, direction, self._partition, wanted, 64 * wanted
         )
         return partitions
-
-    def _skip_holes(self) -> None:
-        if not self.pending:
-            self._head = self._tail = 0
-            return
-        while self._ring[self._head] < 0:
-            span = self._ring[self._head : self._tail]
-            self._head += int(np.argmax(span >= 0))
 
     def _link(self, slots: I32Array, partitions: np.ndarray) -> None:
         pending.link(

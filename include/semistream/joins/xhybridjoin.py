@@ -15,5 +15,7 @@ _SWAPPABLE_SHARE = 0.25
 def xhybridjoin(around: Surroundings, split: BudgetSplit, options: Options) -> HybridPhase:
     partition_bytes = max(around.store.partition_bytes, 1)
     swappable = max(int(split.disk_buffer * _SWAPPABLE_SHARE), 2 * partition_bytes)
-    pinned = PinnedPartitions(around.store, (split.disk_buffer - swappable) // 2)
+    spare = split.disk_buffer - swappable - PinnedPartitions.overhead(around.store)
+    # A budget that can pin nothing must not pay for counting what to pin.
+    pinned = PinnedPartitions(around.store, spare // 2) if spare >= 2 * partition_bytes else None
     return HybridPhase(around, split.window, swappable, lookup=options.lookup, pinned=pinned)

@@ -121,19 +121,16 @@ def live_position(ring, head, tail, living, fraction):  # type: ignore[no-untype
 
 
 @njit(cache=True, nogil=True)
-def allocate(count, following, free):  # type: ignore[no-untyped-def]
-    """Take `count` slots off the free list; the slots and the new head of the list."""
-    out = np.empty(count, np.int32)
-    for i in range(count):
-        out[i] = free
-        free = following[free]
-    return out, free
+def first_living(ring, head, tail):  # type: ignore[no-untyped-def]
+    """The position of the oldest living tuple."""
+    while head < tail and ring[head] < 0:
+        head += 1
+    return head
 
 
 @njit(cache=True, nogil=True)
-def release(slots, following, free):  # type: ignore[no-untyped-def]
-    """Put slots back on the free list; its new head."""
-    for i in range(len(slots)):
-        following[slots[i]] = free
-        free = slots[i]
-    return free
+def empty_chains(partitions, heads, counts):  # type: ignore[no-untyped-def]
+    """Take all slots out of the chains of some partitions."""
+    for i in range(len(partitions)):
+        heads[partitions[i]] = -1
+        counts[partitions[i]] = 0

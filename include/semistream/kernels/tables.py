@@ -30,13 +30,45 @@ def _find(code, check, table, shift, entry_code, entry_check):  # type: ignore[n
 
 @njit(cache=True, nogil=True)
 def probe(codes, checks, table, shift, entry_code, entry_check, weight, found):  # type: ignore[no-untyped-def]
-    """The entry of every key, -1 where there is none; a hit adds one to its weight."""
+    """The entry of every key, -1 where there is none; a hit adds one to its weight, if there
+    are weights."""
+    # The hot loop holds `_find` itself: numba counts references to arrays handed to a helper.
+    mask = len(table) - 1
+    exact = len(entry_check) == 0
     for i in range(len(codes)):
-        check = checks[i] if len(entry_check) > 0 else np.uint64(0)
-        entry, _ = _find(codes[i], check, table, shift, entry_code, entry_check)
+        code = codes[i]
+        at = _home(code, shift)
+        entry = table[at]
+        while entry >= 0 and not (
+            entry_code[entry] == code and (exact or entry_check[entry] == checks[i])
+        ):
+            at = (at + 1) & mask
+            entry = table[at]
         found[i] = entry
-        if entry >= 0:
+        if entry >= 0 and len(weight) > 0:
             weight[entry] += np.float32(1)
+
+
+@njit(cache=True, nogil=True)
+def tally(low, high, wanted, rows):  # type: ignore[no-untyped-def]
+    """The distinct ranges of rows among the wanted ones, ascending, and how often each came."""
+    count = np.zeros(rows, np.int32)
+    end = np.empty(rows, np.int32)
+    distinct = 0
+    for i in range(len(low)):
+        if wanted[i]:
+            at = low[i]
+            distinct += count[at] == 0
+            count[at] += 1
+            end[at] = high[i]
+    starts, stops = np.empty(distinct, np.int64), np.empty(distinct, np.int64)
+    counts = np.empty(distinct, np.int64)
+    n = 0
+    for at in range(rows):
+        if count[at] > 0:
+            starts[n], stops[n], counts[n] = at, end[at], count[at]
+            n += 1
+    return starts, stops, counts
 
 
 @njit(cache=True, nogil=True)

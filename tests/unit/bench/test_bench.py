@@ -14,11 +14,11 @@ from semistream.bench.caching import SKEWS, crossing
 from semistream.bench.plots import save_plot
 from semistream.bench.registry import benchmarks, find_benchmark
 from semistream.bench.result import BenchResult
-from semistream.cli.bench import bench, print_result
+from semistream.cli.bench import _shown, bench, print_result
 from semistream.errors import InputError
 from semistream.joins.registry import algorithms
 
-MINE = ("caching", "limit", "memory")
+MINE = ("adaptation", "caching", "limit", "memory")
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,33 @@ def test_prints_a_table_with_every_verdict(results, name):
     out = io.StringIO()
     print_result(results[name], Console(file=out, width=300))
     assert all(verdict.text in out.getvalue() for verdict in results[name].verdicts)
+
+
+@pytest.mark.parametrize("name", MINE)
+def test_the_table_fits_80_columns_with_no_value_broken(results, name):
+    out = io.StringIO()
+    print_result(results[name], Console(file=out, width=80))
+    lines = out.getvalue().splitlines()
+    verdicts = tuple(verdict.text for verdict in results[name].verdicts)
+    assert all(len(line.rstrip()) <= 80 for line in lines if not line.startswith(verdicts))
+    first = results[name].columns[0]
+    for row in results[name].rows:
+        start = _shown(row[first])
+        assert any(line.strip().startswith(start) for line in lines)
+    text = out.getvalue()
+    for row in results[name].rows:
+        assert all(_shown(value) in text for value in row.values())
+
+
+def test_adaptation_shows_before_during_and_after(results):
+    phases = [row["phase"] for row in results["adaptation"].rows]
+    assert set(phases) == {"before", "during", "after"}
+    assert phases == sorted(phases, key=["before", "during", "after"].index)
+    at = phases.index("during")
+    for name in ("chybridjoin", "cinlj"):
+        ratios = [row[name] for row in results["adaptation"].rows]
+        assert ratios[at] < ratios[at - 1]
+        assert ratios[-1] > 0.9 * ratios[at - 1]
 
 
 @pytest.mark.parametrize("name", MINE)

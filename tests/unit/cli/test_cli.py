@@ -135,3 +135,63 @@ def test_demo_ends_with_a_table(run):
     code, out, _ = run("demo", "--stream-rows", 5000, "--master-rows", 1000, "--memory", "1MB")
     assert code == 0
     assert "every row accounted for" in out
+
+
+def test_rows_in_stream_order(files, run):
+    code, out, _ = run(*join(files, "--order", "stream", "--how", "left", "--json"))
+    assert code == 0
+    assert json.loads(out)["bytes_by_component"]["order"] >= 0
+    joined = parquet.read_table(files / "out/joined")
+    assert joined["n"].to_pylist() == [10, 20, 20, 30, 40, 50]
+    code, _, err = run(*join(files, "--order", "alphabetical"))
+    assert (code, err.count("\n")) == (2, 1)
+    assert "there are any, stream" in err
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_ranges_and_bands(tmp_path, run, suffix):
+    low, high = [0.0, 10.0, 20.5], [9.5, 19.5, 30.0]
+    sides = {
+        "master": pa.table({"low": low, "high": high, "band": ["a", "b", "c"]}),
+        "stream": pa.table({"price": [5, 10, 20, 21], "n": [1, 2, 3, 4]}),
+    }
+    for name, table in sides.items():
+        if suffix == "csv":
+            csv.write_csv(table, tmp_path / f"{name}.csv")
+        else:
+            types = pa.schema(
+                [
+                    (each.name, pa.float64() if each.name == "price" else each.type)
+                    for each in table.schema
+                ]
+            )
+            parquet.write_table(table.cast(types), tmp_path / f"{name}.parquet")
+    where = ["--stream", tmp_path / f"stream.{suffix}", "--master", tmp_path / f"master.{suffix}"]
+    base = ["join", *where, "--out", tmp_path / "out", "--memory", "1MB", "--select", "band"]
+    code, out, _ = run(*base, "--condition", "price between low and high", "--json")
+    assert (code, json.loads(out)["algorithm"]) == (0, "meshjoin")
+    assert rows_of(tmp_path / "out/joined") == [(10.0, 2, "b"), (21.0, 4, "c"), (5.0, 1, "a")]
+    assert rows_of(tmp_path / "out/unmatched") == [(20.0, 3, "no_match")]
+    code, _, _ = run(*base, "--condition", "price within 0.5 of low", "--algorithm", "rmeshjoin")
+    assert code == 0
+    assert rows_of(tmp_path / "out/joined") == [
+        (10.0, 2, "b"),
+        (20.0, 3, "c"),
+        (21.0, 4, "c"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "either --on"),
+        (["--on", "id", "--condition", "n between id and id"], "either --on"),
+        (["--condition", "n <= id"], "not understood"),
+        (["--condition", "n between id and id", "--algorithm", "inlj"], "meshjoin, rmeshjoin"),
+    ],
+)
+def test_conditions_that_cannot_be_used(files, run, arguments, says):
+    where = ["--stream", files / "stream.parquet", "--master", files / "master.parquet"]
+    code, _, err = run("join", *where, "--out", files / "out", *arguments)
+    assert (code, err.count("\n")) == (2, 1)
+    assert says in err

@@ -60,3 +60,30 @@ def test_another_version_is_refused(tmp_path):
         _join(tmp_path / "b", shift=1).front_stage.warm(tmp_path / "warm")
     with pytest.raises(InputError, match="cannot warm"):
         join.front_stage.warm(tmp_path / "nowhere")
+
+
+def test_no_name_of_a_master_column_disturbs_a_saved_front_stage(tmp_path):
+    names = ["k", "code", "key", "weight", "row.0", "__code"]
+    master = pa.table([pa.array(np.arange(500) + n) for n in range(len(names))], names=names)
+    build_arrow_store(tmp_path / "m", master.to_batches(), master.schema, ["k"], name="m")
+    joins = [
+        open_join(ArrowStore.open(tmp_path / "m"), STREAM, [("k", "k")], memory="1MB")
+        for _ in range(2)
+    ]
+    _hit_ratio(joins[0], np.arange(500))
+    saved = joins[0].front_stage.save(tmp_path / "front")
+    assert joins[1].front_stage.warm(tmp_path / "front") == saved > 0
+    stream = pa.record_batch({"k": np.arange(500)})
+    rows = [row for output in joins[1].run([stream]) for row in output.rows.to_pylist()]
+    assert all(row["code"] == row["k"] + 1 and row["row.0"] == row["k"] + 4 for row in rows)
+
+
+def test_keys_without_columns_can_be_saved(tmp_path):
+    join = _join(tmp_path / "m")
+    bare = open_join(ArrowStore.open(tmp_path / "m"), STREAM, [("k", "k")], select=[])
+    for each in (join, bare):
+        _hit_ratio(each, np.arange(500))
+    assert bare.front_stage.save(tmp_path / "front") > 0
+    again = open_join(ArrowStore.open(tmp_path / "m"), STREAM, [("k", "k")], select=[])
+    assert again.front_stage.warm(tmp_path / "front") > 0
+    assert _hit_ratio(again, np.arange(500)) > 0
