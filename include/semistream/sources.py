@@ -135,9 +135,9 @@ def agree_on_keys(
         elif not pat.is_null(wanted) and family_of(own) != family_of(wanted):
             if not by_value:
                 chosen[ours] = pa.string() if other_is_text else wanted
-            elif pat.is_integer(own) and pat.is_floating(wanted):
-                chosen[ours] = wanted
-            elif not other_is_text and _kind_of(own) != _kind_of(wanted):
+            elif (pat.is_integer(own) and pat.is_floating(wanted)) or (
+                not other_is_text and _kind_of(own) != _kind_of(wanted)
+            ):
                 chosen[ours] = wanted
     return source.with_types(chosen) if chosen else source
 
