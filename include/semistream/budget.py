@@ -52,4 +52,5 @@ def split_budget(
     disk = least_disk + int(spare * (_DISK_SHARE + pinned_share))
     rest = budget_bytes - index_bytes - disk
     front = max(int(rest * front_share), least_front) if front_share else 0
+    front = min(front, rest - _LEAST_WINDOW)
     return BudgetSplit(index_bytes, disk, front, rest - front)

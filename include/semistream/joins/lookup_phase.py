@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,33 @@ from semistream.row_sizes import row_sizes
 from semistream.stores.protocol import MasterRows
 
 _MOST_ROWS = 1 << 16  # a fetch is shared by as many tuples as there is memory for, up to here
+_TUPLE_BYTES = 32  # of a tuple beside its row: code, check, place in the order
+
+
+@dataclass(slots=True)
+class _Round:
+    """The tuples of one fetch, and how many of its pieces are out.
+
+    It outlives a step that the store broke off, so that the next one goes on where that stopped.
+    """
+
+    rows: pa.RecordBatch
+    sizes: I64Array
+    keys: Keys
+    order: np.ndarray  # of the codes
+    ascending: U64Array
+    matched: np.ndarray
+    tags: list[I64Array | None]
+    pieces: int = 0
+
+    @classmethod
+    def of(cls, waiting: list[Waiting]) -> _Round:
+        rows = pa.concat_batches([each.rows for each in waiting])
+        keys = _together([each.keys for each in waiting])
+        order = np.argsort(keys.codes, kind="stable")
+        matched = np.zeros(len(keys), np.bool_)
+        tags = [each.tags for each in waiting]
+        return cls(rows, row_sizes(rows), keys, order, keys.codes[order], matched, tags)
 
 
 class LookupPhase:
@@ -27,6 +55,7 @@ class LookupPhase:
         self._around = around
         self._buffer_bytes, self._fetch_bytes = buffer_bytes, fetch_bytes
         self._waiting: list[Waiting] = []
+        self._round: _Round | None = None
         self._bytes = self._most_fetched = 0
         self.pending = 0
 
@@ -35,46 +64,50 @@ class LookupPhase:
         return _MOST_ROWS - self.pending
 
     def room_for(self, rows: pa.RecordBatch) -> int:
-        ends = np.cumsum(row_sizes(rows) + 32)
+        ends = np.cumsum(row_sizes(rows) + _TUPLE_BYTES)
         fit = int(np.searchsorted(ends, self._buffer_bytes - self._bytes, side="right"))
         return min(fit, _MOST_ROWS - self.pending)
 
     def accept(self, waiting: Waiting, step: int) -> Iterator[JoinOutput]:
         if len(waiting.keys):
             self._waiting.append(waiting)
-            self._bytes += int((row_sizes(waiting.rows) + 32).sum())
+            self._bytes += int((row_sizes(waiting.rows) + _TUPLE_BYTES).sum())
             self.pending += len(waiting.keys)
         return iter(())
 
     def step(self, step: int) -> Iterator[JoinOutput]:
         if not self.pending:
             return
-        waiting, self._waiting = self._waiting, []
-        rows = pa.concat_batches([each.rows for each in waiting])
-        sizes = row_sizes(rows)
-        keys = _together([each.keys for each in waiting])
-        order = np.argsort(keys.codes, kind="stable")
-        ascending = keys.codes[order]
-        around = self._around
-        matched = np.zeros(len(keys), np.bool_)
-        for master in around.store.fetch(_distinct(keys, around), self._fetch_bytes):
+        if self._round is None:
+            self._round, self._waiting = _Round.of(self._waiting), []
+        now, around = self._round, self._around
+        # A store that failed is asked again for the same keys, and gives the same pieces.
+        pieces = around.store.fetch(_distinct(now.keys, around), self._fetch_bytes)
+        for number, master in enumerate(pieces):
             around.statistics.partition_reads += len(master.partitions)
             around.statistics.master_rows_read += len(master)
+            if number < now.pieces:
+                continue
             self._most_fetched = max(self._most_fetched, master.nbytes)
-            tuples, low, high = _ranges(keys, order, ascending, master)
-            matched[tuples[high > low]] = True
-            yield from self._join(rows, sizes, tuples, low, high, master)
-        around.statistics.rows_matched += int(np.count_nonzero(matched))
-        missing = np.flatnonzero(~matched)
-        yield from around.emitter.unmatched(rows.take(pa.array(missing)), "no_match")
+            tuples, low, high = _ranges(now.keys, now.order, now.ascending, master)
+            now.matched[tuples[high > low]] = True
+            yield from self._join(now.rows, now.sizes, tuples, low, high, master)
+            now.pieces += 1
+        around.statistics.rows_matched += int(np.count_nonzero(now.matched))
+        missing = np.flatnonzero(~now.matched)
+        yield from around.emitter.unmatched(now.rows.take(pa.array(missing)), "no_match")
         if around.front_stage is not None:
-            lost = keys.take(missing)
+            lost = now.keys.take(missing)
             around.front_stage.note_absent(lost.codes, lost.checks)
-        for each in waiting:
-            around.finish(each.tags)
-        self.pending = self._bytes = 0
+        for tags in now.tags:
+            around.finish(tags)
+        self.pending -= len(now.keys)
+        self._bytes -= int((now.sizes + _TUPLE_BYTES).sum())
+        self._round = None
 
     def oldest(self) -> pa.RecordBatch | None:
+        if self._round is not None:
+            return self._round.rows.slice(0, 1)
         return self._waiting[0].rows.slice(0, 1) if self._waiting else None
 
     def shed(self, count: int) -> pa.RecordBatch | None:
