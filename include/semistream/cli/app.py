@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from semistream.cli.bench import bench
+from semistream.cli.check import check
 from semistream.errors import InputError, SemistreamError
 
 # typer.BadParameter is the public end of the family of usage errors; this is its root.
@@ -110,6 +111,7 @@ def generate(
 
 
 app.command()(bench)
+app.command()(check)
 
 
 @app.command()
