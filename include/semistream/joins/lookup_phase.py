@@ -81,7 +81,8 @@ class LookupPhase:
         if self._round is None:
             self._round, self._waiting = _Round.of(self._waiting), []
         now, around = self._round, self._around
-        # A store that failed is asked again for the same keys, and gives the same pieces.
+        # A store that failed is asked again for the same keys, and gives the same pieces, unless
+        # its table was changed meanwhile: that case is not covered.
         pieces = around.store.fetch(_distinct(now.keys, around), self._fetch_bytes)
         for number, master in enumerate(pieces):
             around.statistics.partition_reads += len(master.partitions)
